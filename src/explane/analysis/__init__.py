@@ -1,0 +1,1 @@
+"""Pure functions from a capture to frozen results."""

@@ -1,0 +1,1 @@
+"""The use cases, and with the package root the library's public face."""

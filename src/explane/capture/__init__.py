@@ -1,0 +1,1 @@
+"""What a capture holds: readers from files to frozen columns."""

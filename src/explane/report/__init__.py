@@ -1,0 +1,1 @@
+"""Results to documents: claims, text, pictures, pages, tables."""
