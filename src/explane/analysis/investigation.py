@@ -1,0 +1,92 @@
+"""The frozen result of one investigation: tables by name and the facts that frame them.
+
+Every table is a polars frame whose first columns are fixed and whose first column, where a row
+belongs to one process, is `host`. Report and exports read these tables and nothing else, so each
+number that they print can be recomputed from the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file that was looked at: whether it was used, and why (not)."""
+
+    path: str
+    used: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnalysed:
+    """A part of the report that has no result here, and the reason."""
+
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What frames one process's results, read from the capture.
+
+    Attributes:
+        host: Host label used in every table (unique in this investigation).
+        source: `xplane` or `json`: the main record.
+        gpu: Name of the GPU as identified, or as much as the file tells.
+        devices: Ordinals of all GPU planes in the file.
+        active_devices: Ordinals with at least one kernel.
+        versions: Version texts stored in the session (empty in older captures).
+        partial: True when the file was damaged and only part of it was used.
+        simulated: True when the capture says that it was made by the simulator.
+    """
+
+    host: str
+    source: str
+    gpu: str
+    devices: tuple[int, ...]
+    active_devices: tuple[int, ...]
+    versions: Mapping[str, str]
+    partial: bool
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """One stored HLO module to be written beside the attribution.
+
+    Attributes:
+        host: Host label.
+        program_id: Key in the capture.
+        name: Module name.
+        hlo_proto: The exact bytes from the capture.
+        text: Readable HLO; empty when the module could not be parsed.
+    """
+
+    host: str
+    program_id: int
+    name: str
+    hlo_proto: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Investigation:
+    """All results over all hosts of one run.
+
+    `tables` is keyed by file stem (`kernels`, `ops`, `lines`, `how`, `steps`, `streams`, `devices`,
+    `idle`, `idle_causes`, `skip`, `rows`, `verdict`, `checks`, `advice`, `trust`, `new_captures`,
+    `swimlane`, …); a table without rows is present with its columns, and `not_analysed` says why.
+    `stage_ps` is how long each stage took, host by host, in picoseconds of wall time (meta data).
+    """
+
+    hosts: tuple[HostFacts, ...]
+    tables: Mapping[str, pl.DataFrame]
+    sources: tuple[SourceFile, ...]
+    not_analysed: tuple[NotAnalysed, ...]
+    programs: tuple[ProgramFile, ...]
+    partial: bool
