@@ -1,0 +1,1 @@
+"""Tests; helpers are imported as `tests.shared` and `tests.builders`."""
