@@ -78,10 +78,9 @@ class ProgramFile:
 class Investigation:
     """All results over all hosts of one run.
 
-    `tables` is keyed by file stem (`kernels`, `ops`, `lines`, `how`, `steps`, `streams`, `devices`,
-    `idle`, `idle_causes`, `skip`, `rows`, `verdict`, `checks`, `advice`, `trust`, `new_captures`,
-    `swimlane`, …); a table without rows is present with its columns, and `not_analysed` says why.
-    `stage_ps` is how long each stage took, host by host, in picoseconds of wall time (meta data).
+    `tables` is keyed by file stem (`kernels`, `ops`, `lines`, `how`, `steps`, `streams`, `idle`,
+    `skip`, `rows`, `verdict`, `checks`, `advice`, `trust`, `swimlane`, …). A table without rows is
+    present with its columns, and `not_analysed` says why.
     """
 
     hosts: tuple[HostFacts, ...]
