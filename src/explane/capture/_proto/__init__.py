@@ -1,0 +1,1 @@
+"""Generated protobuf code for the part of HloProto that explane reads; see hlo.proto."""
