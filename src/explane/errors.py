@@ -13,6 +13,7 @@ EXIT_OK = 0
 EXIT_DATA = 1
 EXIT_USAGE = 2
 EXIT_PARTIAL = 3
+EXIT_INTERRUPTED = 130
 
 
 class ExplaneError(Exception):

@@ -1,0 +1,17 @@
+"""`explane info`: what a capture holds."""
+
+from __future__ import annotations
+
+from explane.cli.shared import OPS, Call, Captures, command
+
+
+@command(OPS)
+def info(captures: Captures, call: Call) -> int:
+    """Show what the files hold.
+
+    Hosts, GPUs, streams, programs, counts, and what the reader noticed.
+    """
+    from explane.app import info as use_case
+
+    options = call.options()
+    return call.finish(call.run(lambda progress: use_case(captures, options, progress)))
