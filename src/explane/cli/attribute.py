@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from explane.cli.shared import ATTRIBUTION, FORCE, Call, Captures, Output, command
+from explane.cli.shared import ATTRIBUTION, FORCE, JOBS, Call, Captures, Output, command
 
 
-@command(FORCE, ATTRIBUTION)
+@command(FORCE, ATTRIBUTION, JOBS)
 def attribute(captures: Captures, call: Call, output: Output = Path("attribution")) -> int:
     """Give every kernel its HLO instruction and Python line.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from explane.cli.shared import OPS, Call, Captures, command
+from explane.cli.shared import JOBS, OPS, Call, Captures, command
 
 
-@command(OPS)
+@command(OPS, JOBS)
 def info(captures: Captures, call: Call) -> int:
     """Show what the files hold.
 

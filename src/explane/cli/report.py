@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from explane.cli.shared import ATTRIBUTION, FORCE, PEAKS, SOURCES, Call, Captures, Output, command
+from explane.cli.shared import (
+    ATTRIBUTION,
+    FORCE,
+    JOBS,
+    PEAKS,
+    SOURCES,
+    Call,
+    Captures,
+    Output,
+    command,
+)
 
 
-@command(FORCE, ATTRIBUTION, PEAKS, SOURCES)
+@command(FORCE, ATTRIBUTION, PEAKS, SOURCES, JOBS)
 def report(captures: Captures, call: Call, output: Output = Path("explane-report")) -> int:
     """Write a report: what to change, and what this trace can't tell.
 

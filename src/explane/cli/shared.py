@@ -126,7 +126,7 @@ SOURCES = (
 OPS = (
     Shared("ops", Annotated[bool, typer.Option("--ops", help="Show time by labelled op.")], False),
 )
-_ALWAYS = (
+JOBS = (
     Shared(
         "jobs",
         Annotated[
@@ -134,6 +134,8 @@ _ALWAYS = (
             typer.Option(metavar="N", help="Processes at most [default: one per CPU]."),
         ],
     ),
+)
+_ALWAYS = (
     Shared(
         "timings",
         Annotated[bool, typer.Option("--timings", help="Show what took how long.")],

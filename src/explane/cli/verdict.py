@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from explane.cli.shared import FORCE, Call, Captures, MaybeOutput, command
+from explane.cli.shared import FORCE, JOBS, Call, Captures, MaybeOutput, command
 
 
-@command(FORCE)
+@command(FORCE, JOBS)
 def verdict(captures: Captures, call: Call, output: MaybeOutput = None) -> int:
     """Say what bounds the step, and why.
 
-    Host, GPU, communication or copies; or the reason why it can't be told. Works from an xplane.pb or a trace.json.gz alone. Prints its figures; with -o it also writes
-    rows.csv, steps.csv, streams.csv, idle.csv and skip.json.
+    Host, GPU, communication or copies; or the reason why it can't be told. Works from an
+    xplane.pb or a trace.json.gz alone. Prints its figures; with -o it also writes rows.csv,
+    steps.csv, streams.csv, idle.csv and skip.json.
     """
     from explane.app import verdict as use_case
 
