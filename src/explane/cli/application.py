@@ -9,7 +9,8 @@ import typer
 from explane.cli import attribute, check, demo, info, report, verdict
 from explane.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
-_COMMANDS = (
+#: Every command, in the order of the help; the function's name is the command's.
+COMMANDS = (
     report.report,
     verdict.verdict,
     attribute.attribute,
@@ -36,7 +37,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for command in _COMMANDS:
+    for command in COMMANDS:
         app.command()(command)
     return app
 

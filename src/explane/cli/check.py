@@ -26,5 +26,6 @@ def check(folder: Folder, call: Call) -> int:
     result = call.run(lambda _progress: use_case(folder))
     show_lines(result.problems)
     n_problems = len(result.problems)
-    show_lines([f"{result.n_claims} claims recomputed, {n_problems} problems"])
+    ending = "" if n_problems == 1 else "s"
+    show_lines([f"{result.n_claims} claims recomputed, {n_problems} problem{ending}"])
     return EXIT_DATA if n_problems else EXIT_OK

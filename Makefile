@@ -1,0 +1,121 @@
+# Needs a Python of 3.11 or newer with pip, and make. Everything else goes into .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python3 …` chooses another.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python python3.13 python3.12 python3.11 python3.14; do \
+	"$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { command -v "$$p"; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements-dev.lock
+WORKERS ?= 2
+DEMO_OUT ?= demo-report
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 "$(PYTHON)" -m pip --python $(BIN)/python
+
+##@ Use
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: env ## Set up, then write the report of a simulated capture
+	@$(BIN)/explane demo -o $(DEMO_OUT) --force || [ $$? -eq 3 ]
+	@echo "The report is $(CURDIR)/$(DEMO_OUT)/report.html (and report.md beside it)"
+
+.PHONY: env
+env: $(VENV)/.installed ## Make .venv from the lock file, once
+
+##@ Check
+
+.PHONY: check
+check: env ## Set up, then lint, types, layers and tests
+	@$(MAKE) lint
+	@$(MAKE) types
+	@$(MAKE) layers
+	@$(MAKE) test
+
+.PHONY: lint
+lint: env ## Style rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: env ## mypy --strict on the package and the tests
+	$(BIN)/mypy
+
+.PHONY: layers
+layers: env ## Import rules between the packages
+	PYTHONPATH=src $(BIN)/lint-imports --no-timing
+
+.PHONY: test
+test: env ## All tests; TESTS=path chooses, WORKERS=n sets the processes
+	$(BIN)/pytest -q -n $(WORKERS) $(TESTS)
+
+.PHONY: browser
+browser: env ## Only the tests that drive headless Chromium
+	$(BIN)/pytest -q -m browser
+
+##@ Develop
+
+.PHONY: format
+format: env ## Sort imports and format the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: docs
+docs: env ## Write docs/cli.md again from --help
+	$(BIN)/python tools/write_cli_docs.py
+
+.PHONY: lock
+lock: ## Resolve the newest versions again into the lock files
+	@$(MAKE) .venv-lock/bin/uv
+	.venv-lock/bin/python tools/lock.py .venv-lock/bin/uv
+
+.venv-lock/bin/uv:
+	"$(PYTHON)" -m venv .venv-lock
+	.venv-lock/bin/pip install --quiet uv
+
+.PHONY: lowest
+lowest: ## Tests with the lowest supported versions of what the package needs
+	@$(MAKE) VENV=.venv-lowest .venv-lowest/.installed
+	PIP_DISABLE_PIP_VERSION_CHECK=1 "$(PYTHON)" -m pip --python .venv-lowest/bin/python install \
+		--quiet --require-hashes -r requirements-lowest.lock
+	.venv-lowest/bin/pytest -q -n $(WORKERS) $(TESTS)
+
+.PHONY: pythons
+pythons: ## Tests with every Python from 3.11 on that is installed here
+	@for v in 3.11 3.12 3.13 3.14; do \
+		if "python$$v" -c '' 2>/dev/null; then \
+			echo "== Python $$v"; \
+			$(MAKE) VENV=.venv-$$v PYTHON=python$$v test || exit 1; \
+		fi; \
+	done
+
+.PHONY: wheel
+wheel: env ## Build dist/*.whl and the source archive
+	$(BIN)/hatchling build
+
+.PHONY: clean
+clean: ## Remove environments, caches and outputs
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+		dist out $(DEMO_OUT)
+
+# pip of the interpreter at hand installs into the new environment, so that neither ensurepip nor
+# a second copy of pip is needed (Debian ships them apart from Python).
+$(VENV)/.locked: $(LOCK)
+	@[ -n "$(PYTHON)" ] || { echo "no Python of 3.11 or newer found; set PYTHON=" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) …"
+	"$(PYTHON)" -m venv --without-pip $(VENV)
+	$(PIP) install --quiet --require-hashes -r $(LOCK)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
