@@ -15,7 +15,7 @@ from explane.analysis.schedule import LaunchKind
 from explane.capture.program import Instruction, Program
 
 NO_LAUNCH: Final = frozenset(
-    [
+    {
         "parameter",
         "constant",
         "tuple",
@@ -26,7 +26,7 @@ NO_LAUNCH: Final = frozenset(
         "domain",
         "optimization-barrier",
         "get-dimension-size",
-    ]
+    }
 )
 _NO_LAUNCH_TARGETS: Final = frozenset({"nop", "pin", "unpin", "createbuffer", "create_buffer"})
 COLLECTIVES: Final = (
