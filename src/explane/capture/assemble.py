@@ -1,0 +1,283 @@
+"""From plain columns to the tables of a `Capture`: what the xplane and the JSON reader share.
+
+A reader fills `DeviceColumns` and `HostColumns` in file order and calls `assemble`, which tells
+kinds, drops markers, splits host events from launches, judges times and sorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.capture.classify import is_graph_launch, is_python_event, is_whole_graph, kind_of_name
+from explane.capture.model import (
+    I32,
+    I64,
+    MISSING,
+    U8,
+    Bools,
+    HostEvents,
+    Kernels,
+    Kind,
+    Launches,
+    Note,
+    NoteKind,
+)
+from explane.capture.options import ReadOptions
+from explane.capture.times import judge_times
+
+NO_HINT: Final = 255
+
+_Columns = TypeVar("_Columns")
+
+
+class StringPool:
+    """Distinct texts in order of first use; their positions are the codes of text columns.
+
+    Attributes:
+        strings: The texts.
+        n_invalid: How many of the byte strings handed to `code_of_bytes` were no UTF-8.
+    """
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self.n_invalid = 0
+        self._codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        """The code of a text, new or known."""
+        code = self._codes.setdefault(text, len(self.strings))
+        if code == len(self.strings):
+            self.strings.append(text)
+        return code
+
+    def codes(self, texts: Iterable[str]) -> I32:
+        """The codes of several texts."""
+        return np.fromiter((self.code(text) for text in texts), dtype=np.int32)
+
+    def code_of_bytes(self, raw: bytes) -> int:
+        """The code of a byte string; bytes that are not UTF-8 become U+FFFD and are counted."""
+        return self.code(self.decode(raw))
+
+    def decode(self, raw: bytes) -> str:
+        """Bytes as text; what is not UTF-8 becomes U+FFFD and is counted."""
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            self.n_invalid += 1
+            return raw.decode("utf-8", errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceColumns:
+    """Device events in file order, markers included. Missing: -1 in ids and in text codes.
+
+    Attributes:
+        hint: `Kind` that a stat proves (memcpy_details, memset_details, memory events are
+            MARKER), or NO_HINT. The others are as in `Kernels`.
+    """
+
+    device: I32
+    stream: I64
+    start_ps: I64
+    duration_ps: I64
+    name: I32
+    hint: U8
+    correlation_id: I64
+    program_id: I64
+    hlo_op: I32
+    hlo_module: I32
+    scope_name: I32
+    details: I32
+    graph_id: I64
+    graph_node_id: I64
+
+
+@dataclass(frozen=True, slots=True)
+class HostColumns:
+    """Host events in file order, launches included. Missing: -1. As in the model's tables.
+
+    An event with a `correlation_id` is a launch.
+    """
+
+    thread: I32
+    start_ps: I64
+    duration_ps: I64
+    name: I32
+    correlation_id: I64
+    device_id: I64
+    program_id: I64
+    hlo_op: I32
+    step_num: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The three tables of a capture, and what was found while making them.
+
+    Attributes:
+        markers: Device events that are no work, by name; they are in no table.
+        n_python_events: Events of the Python tracer among the host events, kept or not.
+    """
+
+    kernels: Kernels
+    launches: Launches
+    host_events: HostEvents
+    markers: dict[str, int]
+    notes: tuple[Note, ...]
+    n_python_events: int
+
+
+def assemble(
+    device: DeviceColumns,
+    host: HostColumns,
+    pool: StringPool,
+    options: ReadOptions | None = None,
+) -> Records:
+    """Make the tables of a capture from columns in file order.
+
+    Sorting is stable and leaves file order among equals, as `Kernels`, `Launches` and
+    `HostEvents` promise.
+
+    Args:
+        device: Events of all device streams.
+        host: Events of all host threads.
+        pool: Pool of the name and text codes.
+        options: Host events to leave out.
+    """
+    options = options or ReadOptions()
+    launches, host_events, n_python = _host_tables(host, pool, options)
+    kinds, markers = _kinds(device, pool)
+    work = kinds != Kind.MARKER
+    if not work.all():
+        device, kinds = take(device, np.flatnonzero(work)), kinds[work]
+    order = _device_order(device)
+    device, kinds = take(device, order), kinds[order]
+    time_ok, notes = judge_times(device, launches, host_events)
+    kernels = _kernels(device, kinds, time_ok)
+    notes += _graph_notes(kernels, pool)
+    return Records(kernels, launches, host_events, markers, tuple(notes), n_python)
+
+
+def take(columns: _Columns, rows: npt.NDArray[np.intp] | Bools) -> _Columns:
+    """Rows of all columns of a table whose fields are arrays."""
+    parts = {f.name: getattr(columns, f.name)[rows] for f in fields(columns)}  # type: ignore[arg-type]
+    return type(columns)(**parts)
+
+
+def concatenate(tables: Sequence[_Columns], kind: type[_Columns]) -> _Columns:
+    """One table of all; with the right types also when there is none."""
+    parts = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        columns = [getattr(table, field.name) for table in tables]
+        dtype = _DTYPES[str(field.type)]
+        parts[field.name] = np.concatenate(columns) if columns else np.zeros(0, dtype)
+    return kind(**parts)
+
+
+_DTYPES: Final = {"I32": np.int32, "I64": np.int64, "U8": np.uint8}
+
+
+def missing_numbers(count: int) -> I64:
+    """A column of `count` missing numbers that takes no memory (read-only)."""
+    return np.broadcast_to(np.int64(MISSING), (count,))
+
+
+def missing_texts(count: int) -> I32:
+    """A column of `count` missing texts that takes no memory (read-only)."""
+    return np.broadcast_to(np.int32(MISSING), (count,))
+
+
+def _by_name(codes: I32, pool: StringPool, test: np.ufunc | object) -> Bools:
+    """A test of names, run once per distinct code, spread over the events."""
+    answers = np.zeros(len(pool.strings) + 1, dtype=bool)
+    for code in distinct(codes, len(pool.strings)):
+        answers[code] = test(pool.strings[code])  # type: ignore[operator]
+    return answers[codes]
+
+
+def distinct(codes: I32, n_codes: int) -> list[int]:
+    """The distinct codes of a column, ascending, without the missing one."""
+    seen = np.zeros(n_codes + 1, dtype=bool)
+    seen[codes] = True
+    return [int(code) for code in np.flatnonzero(seen[:n_codes])]
+
+
+def _kinds(device: DeviceColumns, pool: StringPool) -> tuple[U8, dict[str, int]]:
+    """Kind of each device event, and how many markers there are by name."""
+    table = np.zeros(len(pool.strings) + 1, dtype=np.uint8)
+    for code in distinct(device.name, len(pool.strings)):
+        table[code] = kind_of_name(pool.strings[code])
+    by_name = table[device.name]
+    # A peer copy has copy details and is communication all the same.
+    hinted = (device.hint != NO_HINT) & (by_name != Kind.COLLECTIVE)
+    kinds = np.where(hinted, device.hint, by_name)
+    marked = device.name[kinds == Kind.MARKER]
+    counts = np.bincount(marked + 1, minlength=1) if len(marked) else np.zeros(1, dtype=np.int64)
+    names = ((pool.strings[c - 1] if c else "", int(counts[c])) for c in np.flatnonzero(counts))
+    return kinds, dict(sorted(names))
+
+
+def _device_order(device: DeviceColumns) -> npt.NDArray[np.intp]:
+    """Row order by (device, start_ps, stream, file order)."""
+    return np.lexsort((device.stream, device.start_ps, device.device))
+
+
+def _kernels(device: DeviceColumns, kinds: U8, time_ok: Bools) -> Kernels:
+    parts = {f.name: getattr(device, f.name) for f in fields(device) if f.name != "hint"}
+    return Kernels(kind=kinds, time_ok=time_ok, **parts)
+
+
+def _host_tables(
+    host: HostColumns, pool: StringPool, options: ReadOptions
+) -> tuple[Launches, HostEvents, int]:
+    """Launches and the other host events, each sorted, and the number of python events."""
+    called = host.correlation_id != MISSING
+    python = ~called & _by_name(host.name, pool, is_python_event)
+    n_python = int(np.count_nonzero(python))
+    kept = ~called if options.python_events else ~called & ~python
+    if not options.host_events:
+        kept = np.zeros_like(called)
+    return _launches(take(host, called), pool), _host_events(take(host, kept)), n_python
+
+
+def _launches(host: HostColumns, pool: StringPool) -> Launches:
+    host = take(host, np.lexsort((host.thread, host.start_ps)))
+    return Launches(
+        thread=host.thread,
+        start_ps=host.start_ps,
+        duration_ps=host.duration_ps,
+        name=host.name,
+        correlation_id=host.correlation_id,
+        device_id=host.device_id,
+        program_id=host.program_id,
+        hlo_op=host.hlo_op,
+        is_graph=_by_name(host.name, pool, is_graph_launch),
+    )
+
+
+def _host_events(host: HostColumns) -> HostEvents:
+    host = take(host, np.lexsort((-host.duration_ps, host.start_ps, host.thread)))
+    return HostEvents(
+        thread=host.thread,
+        start_ps=host.start_ps,
+        duration_ps=host.duration_ps,
+        name=host.name,
+        step_num=host.step_num,
+        program_id=host.program_id,
+    )
+
+
+def _graph_notes(kernels: Kernels, pool: StringPool) -> list[Note]:
+    whole = int(np.count_nonzero(_by_name(kernels.name, pool, is_whole_graph)))
+    if not whole:
+        return []
+    text = (
+        f"{whole} device events stand for whole graph launches (graph-level tracing): "
+        "the kernels inside were not recorded"
+    )
+    return [Note("whole_graph_events", NoteKind.LOSS, whole, text)]

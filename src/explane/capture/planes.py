@@ -1,0 +1,188 @@
+"""XSpace and XPlane by their length fields: what a file holds and where, events undecoded.
+
+Field numbers are those of tsl/profiler/protobuf/xplane.proto. Only fields of which a plane holds
+few are decoded here; lines are left as spans for `events`. Anything that is damaged raises
+`WireError` with the byte offset.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from explane.capture.wire import LENGTH, VARINT, Buffer, WireError, fields, signed
+
+DOUBLE: Final = 2
+UINT64: Final = 3
+INT64: Final = 4
+STR: Final = 5
+BYTES: Final = 6
+REF: Final = 7
+COMPRESSED: Final = 8
+
+_MAX_EXPANDED_BYTES: Final = 64 << 20
+
+
+class Span(NamedTuple):
+    """A range of bytes in the file, end exclusive."""
+
+    start: int
+    end: int
+
+
+class RawStat(NamedTuple):
+    """An XStat as stored.
+
+    Attributes:
+        metadata_id: Key into the plane's stat_metadata.
+        field: Which member of the oneof is set (DOUBLE … COMPRESSED), 0 for none.
+        value: Unsigned 64 bits for numbers and references, bytes for the rest.
+    """
+
+    metadata_id: int
+    field: int
+    value: int | bytes
+
+
+class Metadata(NamedTuple):
+    """An XEventMetadata or XStatMetadata: its name undecoded, and the spans of its stats."""
+
+    name: Span
+    stats: tuple[Span, ...]
+
+
+@dataclass(slots=True)
+class XPlane:
+    """One plane, its lines and stats undecoded.
+
+    Attributes:
+        lines: Spans of XLine messages.
+        event_metadata, stat_metadata: By map key (which beats an inner id that differs).
+        stats: Spans of the plane's own XStats.
+    """
+
+    span: Span
+    plane_id: int = 0
+    name: str = ""
+    lines: list[Span] = field(default_factory=list)
+    event_metadata: dict[int, Metadata] = field(default_factory=dict)
+    stat_metadata: dict[int, Metadata] = field(default_factory=dict)
+    stats: list[Span] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class XLine:
+    """The head of one line; its events are the fields 4 of `span`."""
+
+    span: Span
+    line_id: int = 0
+    name: bytes = b""
+    display_name: bytes = b""
+    timestamp_ns: int = 0
+
+
+@dataclass(slots=True)
+class XSpace:
+    """The top level of a file.
+
+    Attributes:
+        planes: Spans of complete planes.
+        damage: Where and why the top level ended early, or None.
+    """
+
+    planes: list[Span] = field(default_factory=list)
+    errors: list[bytes] = field(default_factory=list)
+    warnings: list[bytes] = field(default_factory=list)
+    hostnames: list[bytes] = field(default_factory=list)
+    damage: WireError | None = None
+
+
+def scan_space(buffer: Buffer, size: int) -> XSpace:
+    """Find all complete planes of a file; damage ends the scan and is kept in the result."""
+    space = XSpace()
+    texts = {2: space.errors, 3: space.warnings, 4: space.hostnames}
+    try:
+        for item in fields(buffer, 0, size):
+            if item.wire != LENGTH:
+                continue
+            if item.number == 1:
+                space.planes.append(Span(item.start, item.end))
+            elif item.number in texts:
+                texts[item.number].append(bytes(buffer[item.start : item.end]))
+    except WireError as damage:
+        space.damage = damage
+    return space
+
+
+def plane_name(buffer: Buffer, span: Span) -> bytes:
+    """Name of a plane without reading more of it than needed."""
+    for item in fields(buffer, span.start, span.end):
+        if item.number == 2 and item.wire == LENGTH:
+            return bytes(buffer[item.start : item.end])
+    return b""
+
+
+def scan_plane(buffer: Buffer, span: Span, name: str) -> XPlane:
+    """Everything of a plane but its events."""
+    plane = XPlane(span, name=name)
+    maps = {4: plane.event_metadata, 5: plane.stat_metadata}
+    for item in fields(buffer, span.start, span.end):
+        if item.number == 1 and item.wire == VARINT:
+            plane.plane_id = signed(item.value)
+        if item.wire != LENGTH:
+            continue
+        inside = Span(item.start, item.end)
+        if item.number == 3:
+            plane.lines.append(inside)
+        elif item.number in maps:
+            key, metadata = _map_entry(buffer, inside)
+            maps[item.number][key] = metadata
+        elif item.number == 6:
+            plane.stats.append(inside)
+    return plane
+
+
+def _map_entry(buffer: Buffer, span: Span) -> tuple[int, Metadata]:
+    key, value = 0, Span(span.start, span.start)
+    for item in fields(buffer, span.start, span.end):
+        if item.number == 1 and item.wire == VARINT:
+            key = signed(item.value)
+        elif item.number == 2 and item.wire == LENGTH:
+            value = Span(item.start, item.end)
+    name, stats = Span(value.start, value.start), []
+    for item in fields(buffer, value.start, value.end):
+        if item.number == 2 and item.wire == LENGTH:
+            name = Span(item.start, item.end)
+        elif item.number == 5 and item.wire == LENGTH:
+            stats.append(Span(item.start, item.end))
+    return key, Metadata(name, tuple(stats))
+
+
+def read_stat(buffer: Buffer, span: Span) -> RawStat:
+    """One XStat; the last member of the oneof wins, as protobuf has it."""
+    metadata_id = which = 0
+    value: int | bytes = 0
+    for item in fields(buffer, span.start, span.end):
+        if item.number == 1 and item.wire == VARINT:
+            metadata_id = signed(item.value)
+        elif DOUBLE <= item.number <= COMPRESSED:
+            which = item.number
+            value = bytes(buffer[item.start : item.end]) if item.wire == LENGTH else item.value
+    return RawStat(metadata_id, which, value)
+
+
+def double_of(bits: int) -> float:
+    """The double whose IEEE 754 bits are an unsigned 64-bit number."""
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+
+
+def expand(raw: bytes) -> bytes | None:
+    """The bytes of a `compressed_str_value` (gzip); None when damaged or beyond 64 MiB."""
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        text = stream.decompress(raw, _MAX_EXPANDED_BYTES)
+    except zlib.error:
+        return None
+    return text if stream.eof else None

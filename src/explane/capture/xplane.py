@@ -1,0 +1,235 @@
+"""Reads `<host>.xplane.pb` (XSpace) into a `Capture`.
+
+The file is mapped, not loaded. Planes and lines are found by their length fields; what no
+analysis needs is never decoded. Of a damaged file the complete planes are kept, the capture is
+marked partial and a note carries the byte offset.
+
+Sources: tsl/profiler/protobuf/xplane.proto; plane, line and stat names as XLA's collectors write
+them (cupti_collector, rocm_collector, xplane_schema, metadata_collector).
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from explane.capture.assemble import (
+    DeviceColumns,
+    HostColumns,
+    StringPool,
+    assemble,
+    concatenate,
+)
+from explane.capture.model import Capture, Device, Note, NoteKind, StoredProgram, Thread
+from explane.capture.options import ReadOptions
+from explane.capture.plane_reader import Counts, PlaneReader
+from explane.capture.planes import XPlane, XSpace, plane_name, read_stat, scan_plane, scan_space
+from explane.capture.stats import integer
+from explane.capture.wire import Buffer, WireError
+from explane.capture.xplane_notes import count_notes, message_notes, nature_of
+from explane.errors import CaptureError
+
+_DEVICE_PLANE: Final = re.compile(r"/device:GPU:(\d{1,9})$")
+# Collectors' own host planes; the profiler merges them into the first before it saves a file.
+_HOST_PLANES: Final = frozenset(
+    {"/host:CPU", "/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:NVTX-CUPTI"}
+)
+_METADATA_PLANE: Final = "/host:metadata"
+_SESSION_PLANE: Final = "Task Environment"
+_PROGRAM_STAT: Final = "hlo proto"
+_PROGRAM_ID: Final = re.compile(r"\((\d{1,20})\)$")
+
+
+def read_xplane(path: Path, options: ReadOptions | None = None) -> Capture:
+    """Read one xplane file.
+
+    Args:
+        path: The file.
+        options: What to leave out.
+
+    Returns:
+        The capture; `partial` when damage cost a part of it. What kind of capture it is (GPU,
+        TPU, host only) is for the caller to judge.
+
+    Raises:
+        CaptureError: The file can't be opened, is empty, or holds no complete plane.
+    """
+    with _mapped(path) as (buffer, size):
+        return _Reader(path, buffer, size, options or ReadOptions()).read()
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[tuple[Buffer, int]]:
+    """The file as a read-only map, and its size."""
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            if size == 0:
+                raise CaptureError(
+                    path,
+                    "empty file (0 bytes): the profiler died while writing it, or the capture "
+                    "passed protobuf's 2 GiB limit",
+                    "capture again, with fewer steps",
+                    "empty_file",
+                )
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                yield mapped, size
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        raise CaptureError(path, f"can't be read: {reason}", slug="unreadable") from problem
+
+
+class _Reader:
+    """One pass over one file."""
+
+    def __init__(self, path: Path, buffer: Buffer, size: int, options: ReadOptions):
+        self.path = path
+        self.buffer = buffer
+        self.size = size
+        self.options = options
+        self.pool = StringPool()
+        self.planes = PlaneReader(buffer, self.pool)
+        self.damages: list[Note] = []
+        self.counts = Counts()
+        self.device_tables: list[DeviceColumns] = []
+        self.host_tables: list[HostColumns] = []
+        self.devices: list[Device] = []
+        self.threads: dict[tuple[int, str], int] = {}
+        self.thread_names: list[tuple[int, str]] = []
+        self.programs: dict[int, StoredProgram] = {}
+        self.session: dict[str, int | float | str] = {}
+        self.other: list[str] = []
+
+    def read(self) -> Capture:
+        """The capture."""
+        space = scan_space(self.buffer, self.size)
+        if space.damage is not None:
+            self._damaged(space.damage, "the file")
+        n_read = 0
+        for span in space.planes:
+            name = "without a readable name"
+            try:
+                name = self.pool.decode(plane_name(self.buffer, span))
+                self._read_plane(scan_plane(self.buffer, span, name))
+                n_read += 1
+            except WireError as damage:
+                self._damaged(damage, f"plane {name}")
+        if not n_read:
+            self._refuse(space)
+        return self._capture(space)
+
+    def _read_plane(self, plane: XPlane) -> None:
+        device = _DEVICE_PLANE.match(plane.name)
+        if device:
+            self._read_device(plane, int(device.group(1)))
+        elif plane.name in _HOST_PLANES:
+            self._read_host(plane)
+        elif plane.name == _METADATA_PLANE:
+            self._read_programs(plane)
+        elif plane.name == _SESSION_PLANE:
+            self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
+        else:
+            self.other.append(plane.name)
+
+    def _read_device(self, plane: XPlane, ordinal: int) -> None:
+        read = self.planes.device(plane, ordinal)
+        self.devices.append(read.device)
+        self.device_tables += read.tables
+        self.counts.add(read.counts)
+
+    def _read_host(self, plane: XPlane) -> None:
+        read = self.planes.host(plane)
+        names = [self.pool.decode(line.name or line.display_name) for line in read.lines]
+        for at, table in read.tables:
+            # Lines with one id are one thread, whatever plane they are in.
+            line_id = read.lines[at].line_id
+            key = (line_id, "" if line_id else names[at])
+            thread = self.threads.setdefault(key, len(self.threads))
+            if thread == len(self.thread_names):
+                self.thread_names.append((line_id, names[at]))
+            self.host_tables.append(replace(table, thread=np.full_like(table.thread, thread)))
+        self.counts.add(read.counts)
+
+    def _read_programs(self, plane: XPlane) -> None:
+        values = self.planes.values(plane)
+        stats = self.planes.plane_stats(plane, values)
+        self.session = {**stats, **self.session}
+        if not self.options.programs:
+            return
+        for key, entry in plane.event_metadata.items():
+            raw = self.buffer[entry.name.start : entry.name.end]
+            name = self.pool.decode(bytes(raw))
+            for span in entry.stats:
+                stat = read_stat(self.buffer, span)
+                is_program = values.stat_name(stat).lower() == _PROGRAM_STAT
+                if is_program and isinstance(stat.value, bytes):
+                    program_id = _program_id(key, name)
+                    self.programs[program_id] = StoredProgram(program_id, name, stat.value)
+
+    def _damaged(self, damage: WireError, where: str) -> None:
+        text = f"{where} is damaged: {damage}; complete planes were kept"
+        self.damages.append(Note("truncated", NoteKind.DAMAGE, 1, text))
+
+    def _refuse(self, space: XSpace) -> None:
+        head = bytes(self.buffer[: 1 << 16])
+        if space.damage is not None or space.planes:
+            reason = self.damages[0].text.removesuffix("; complete planes were kept")
+        else:
+            reason = "it holds no plane"
+        raise CaptureError(
+            self.path,
+            f"no complete plane in {self.size} bytes: {reason}{nature_of(head)}",
+            "copy the file again in binary form, or use the trace.json.gz beside it",
+            "corrupt" if self.damages else "not_xspace",
+        )
+
+    def _capture(self, space: XSpace) -> Capture:
+        records = assemble(
+            concatenate(self.device_tables, DeviceColumns),
+            concatenate(self.host_tables, HostColumns),
+            self.pool,
+            self.options,
+        )
+        texts = [
+            tuple(map(self.pool.decode, raws))
+            for raws in (space.errors, space.warnings, space.hostnames)
+        ]
+        errors, warnings, hostnames = texts
+        found = [*self.damages, *message_notes(errors + warnings), *records.notes]
+        found += count_notes(self.counts, self.pool.n_invalid)
+        return Capture(
+            host=next(filter(None, hostnames), self.path.name.removesuffix(".xplane.pb")),
+            path=self.path,
+            source="xplane",
+            strings=self.pool.strings,
+            kernels=records.kernels,
+            host_events=records.host_events,
+            launches=records.launches,
+            threads=self._threads(),
+            devices=tuple(self.devices),
+            markers=records.markers,
+            programs=self.programs,
+            session=self.session,
+            errors=errors,
+            warnings=warnings,
+            other_planes=tuple(self.other),
+            notes=tuple(found),
+            partial=bool(self.damages),
+            n_python_events=records.n_python_events,
+        )
+
+    def _threads(self) -> tuple[Thread, ...]:
+        return tuple(Thread(line_id, name) for line_id, name in self.thread_names)
+
+
+def _program_id(key: int, name: str) -> int:
+    """Id of a stored program: the one in `module(id)`, else the map key."""
+    found = _PROGRAM_ID.search(name)
+    return integer(found.group(1)) if found else key

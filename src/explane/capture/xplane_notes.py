@@ -1,0 +1,59 @@
+"""What a reader says of the things it met: collector messages, odd records, kinds of damage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from explane.capture.model import MISSING, Note, NoteKind
+from explane.capture.plane_reader import Counts
+
+_DROP: Final = re.compile(r"\bdropped\b", re.IGNORECASE)
+# "… 4096 events dropped because total device(GPU) events reached maximum;" (cupti_collector)
+_DROP_COUNT: Final = re.compile(r"(\d[\d,]*) (?:\w+ ){0,3}dropped\b", re.IGNORECASE)
+_REPLACEMENT: Final = b"\xef\xbf\xbd"
+
+
+def message_notes(messages: Iterable[str]) -> list[Note]:
+    """Notes for messages by which a collector says that it lost records.
+
+    The count is the sum of the numbers that the message calls dropped, MISSING when it has none
+    (numbers of *collected* events are no loss).
+    """
+    notes = []
+    for message in messages:
+        if _DROP.search(message):
+            counts = [int(text.replace(",", "")) for text in _DROP_COUNT.findall(message)]
+            count = sum(counts) if counts else MISSING
+            notes.append(Note("dropped_events", NoteKind.LOSS, count, message))
+    return notes
+
+
+def count_notes(counts: Counts, n_invalid_utf8: int) -> list[Note]:
+    """Notes for odd records that were met while reading."""
+    skipped = sum(counts.skipped_lines.values())
+    names = ", ".join(sorted(counts.skipped_lines))
+    found = (
+        ("invalid_utf8", n_invalid_utf8, "texts are not UTF-8; bad bytes were replaced"),
+        ("missing_metadata", counts.n_missing_names, "events have no name in the file"),
+        (
+            "aggregated_events",
+            counts.n_aggregated,
+            "events say how often, not when; left out",
+        ),
+        ("bad_compressed_text", counts.n_bad_compressed, "compressed texts can't be expanded"),
+        ("lines_without_work", skipped, f"events lie on lines that hold no GPU work: {names}"),
+    )
+    return [Note(slug, NoteKind.INFO, n, f"{n} {text}") for slug, n, text in found if n]
+
+
+def nature_of(head: bytes) -> str:
+    """What the first bytes of a file that is no XSpace look like, as a clause; may be empty."""
+    if head[:2] == b"\x1f\x8b":
+        return "; it is gzip-compressed, unpack it first"
+    if head.count(_REPLACEMENT) > len(head) // 200:
+        return "; it looks like a binary file that was re-encoded as UTF-8 text"
+    if head.lstrip()[:1] in (b"{", b"[", b"<"):
+        return "; it looks like text (JSON, XML or HTML)"
+    return ""
