@@ -1,0 +1,60 @@
+"""A document as plain text of a fixed width: `summary.txt`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from explane.report.document import Block, Bullets, Code, Paragraph, Printed, Reason, Spans
+from explane.report.markdown import WrittenText
+
+WIDTH = 96
+
+
+def to_plain_text(title: str, blocks: Sequence[Block]) -> WrittenText:
+    """Title and blocks as wrapped text; tables and pictures are left out.
+
+    Args:
+        title: Heading without digits.
+        blocks: What to write.
+    """
+    lines = [title, "=" * len(title), ""]
+    printed: list[tuple[str, str]] = []
+    for block in blocks:
+        match block:
+            case Paragraph(line=line) | Reason(line=line):
+                lines += [*_wrapped(line, "", printed), ""]
+            case Bullets(items=items):
+                for item in items:
+                    lines += _wrapped(item, "- ", printed)
+                lines.append("")
+            case Code(lines=code):
+                printed += [(line.text, line.ref) for line in code]
+                lines += [*(f"    {line.text}" for line in code), ""]
+            case _:
+                pass
+    return WrittenText("\n".join(lines).rstrip("\n") + "\n", printed)
+
+
+def _wrapped(line: Spans, mark: str, printed: list[tuple[str, str]]) -> list[str]:
+    """One wrapped line; a value is never broken, so that it can be found in the text."""
+    words = []
+    for span in line:
+        if isinstance(span, Printed):
+            printed.append((span.text, span.ref))
+            words.append(span.text.replace(" ", _GLUE))
+        else:
+            words.append(span.text.replace("`", ""))
+    text = textwrap.fill(
+        "".join(words),
+        WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return text.replace(_GLUE, " ").split("\n")
+
+
+_GLUE = "\ue000"
+"""Stands for a blank inside a value while lines are wrapped; `visible` never lets it through."""
