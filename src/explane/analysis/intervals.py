@@ -1,0 +1,239 @@
+"""Arithmetic on half-open intervals of integer picoseconds, by group, without a loop over them.
+
+An interval is `[start, end)`; an empty or negative one (`end <= start`) covers nothing. A *group*
+is any small integer (a stream, a device, a thread): intervals of different groups never meet.
+All operations sort once and sweep, so their cost is n log n in the number of intervals.
+
+    events     ├──────┤   ├───┤        ├──┤
+                  ├─────┤     ├──┤            (touching and overlapping ones are one)
+    union      ├────────┤ ├──────┤     ├──┤
+    gaps                ├─┤      ├─────┤      (what is left of a window)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.capture.model import I64, Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Columns of intervals; the same length each.
+
+    Attributes:
+        group: Group of each interval, 0 or more.
+        start_ps, end_ps: Half-open.
+    """
+
+    group: I64
+    start_ps: I64
+    end_ps: I64
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+    @property
+    def duration_ps(self) -> I64:
+        """Length of each interval; negative where an end lies before its start."""
+        return self.end_ps - self.start_ps
+
+    def take(self, rows: Bools | I64 | npt.NDArray[np.intp]) -> Intervals:
+        """The intervals of a mask or of row numbers."""
+        return Intervals(self.group[rows], self.start_ps[rows], self.end_ps[rows])
+
+
+def intervals(start_ps: I64, end_ps: I64, group: npt.ArrayLike = 0) -> Intervals:
+    """Intervals from columns; `group` may be one number for all."""
+    codes = np.broadcast_to(np.asarray(group, dtype=np.int64), np.shape(start_ps))
+    return Intervals(codes, np.asarray(start_ps, np.int64), np.asarray(end_ps, np.int64))
+
+
+def union(parts: Intervals) -> Intervals:
+    """Disjoint intervals that cover the same time, sorted by group and start.
+
+        ├────┤              ├────┤
+           ├────┤├──┤  ->
+        ├──────────┤        ├──────────┤
+
+    Empty intervals vanish; touching ones become one.
+    """
+    parts = parts.take(parts.end_ps > parts.start_ps)
+    parts = parts.take(np.lexsort((parts.start_ps, parts.group)))
+    if not len(parts):
+        return parts
+    reach = running_end(parts)
+    begins = np.ones(len(parts), dtype=bool)
+    begins[1:] = (parts.group[1:] != parts.group[:-1]) | (parts.start_ps[1:] > reach[:-1])
+    last = np.append(np.flatnonzero(begins)[1:] - 1, len(parts) - 1)
+    return Intervals(parts.group[begins], parts.start_ps[begins], reach[last])
+
+
+def running_end(parts: Intervals) -> I64:
+    """The latest end so far within its group, for intervals sorted by group.
+
+    Ends are replaced by their ranks before groups are laid side by side: adding an offset per
+    group to the times themselves could overflow.
+    """
+    n = len(parts)
+    order = np.argsort(parts.end_ps, kind="stable")
+    rank = np.empty(n, dtype=np.int64)
+    rank[order] = np.arange(n)
+    block = np.zeros(n, dtype=np.int64)
+    block[1:] = np.cumsum(parts.group[1:] != parts.group[:-1])
+    highest = np.maximum.accumulate(block * n + rank) - block * n
+    return parts.end_ps[order[highest]]
+
+
+def length_by_group(parts: Intervals, n_groups: int) -> I64:
+    """Summed length of each group's intervals; for a union this is the covered time.
+
+    Returns:
+        Shape (n_groups,), 0 for a group without intervals.
+    """
+    total = np.zeros(n_groups, dtype=np.int64)
+    np.add.at(total, parts.group, parts.duration_ps)
+    return total
+
+
+def union_length(parts: Intervals, n_groups: int) -> I64:
+    """Time that at least one interval of the group covers; shape (n_groups,)."""
+    return length_by_group(union(parts), n_groups)
+
+
+def hull(parts: Intervals, n_groups: int) -> tuple[I64, I64]:
+    """First start and last end of each group; (0, 0) for a group without intervals."""
+    low = np.full(n_groups, np.iinfo(np.int64).max, dtype=np.int64)
+    high = np.full(n_groups, np.iinfo(np.int64).min, dtype=np.int64)
+    np.minimum.at(low, parts.group, parts.start_ps)
+    np.maximum.at(high, parts.group, parts.end_ps)
+    empty = low > high
+    low[empty] = high[empty] = 0
+    return low, high
+
+
+def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[I64]]:
+    """Sorted edges of several sets and, after each edge, how many intervals of each set cover.
+
+    Returns:
+        group and time of each edge, and one coverage column per set.
+    """
+    kept = [s.take(s.end_ps > s.start_ps) for s in sets]
+    group = np.concatenate([np.concatenate((s.group, s.group)) for s in kept])
+    time = np.concatenate([np.concatenate((s.start_ps, s.end_ps)) for s in kept])
+    order = np.lexsort((time, group))
+    coverage, first = [], 0
+    for part in kept:
+        delta = np.zeros(len(time), dtype=np.int64)
+        delta[first : first + len(part)] = 1
+        delta[first + len(part) : first + 2 * len(part)] = -1
+        coverage.append(np.cumsum(delta[order]))
+        first += 2 * len(part)
+    return group[order], time[order], coverage
+
+
+def _pieces(group: I64, time: I64, wanted: Bools) -> Intervals:
+    """The stretches between neighbouring edges that are wanted, touching ones joined."""
+    if len(time) < 2:
+        return Intervals(group[:0], time[:0], time[:0])
+    real = wanted[:-1] & (group[1:] == group[:-1]) & (time[1:] > time[:-1])
+    return union(Intervals(group[:-1][real], time[:-1][real], time[1:][real]))
+
+
+def intersect(left: Intervals, right: Intervals) -> Intervals:
+    """Time that both sets cover, as a union.
+
+    left       ├──────┤    ├─────┤
+    right          ├─────────┤
+    result         ├──┤    ├─┤
+    """
+    group, time, (a, b) = _edges((left, right))
+    return _pieces(group, time, (a > 0) & (b > 0))
+
+
+def subtract(left: Intervals, right: Intervals) -> Intervals:
+    """Time that `left` covers and `right` does not: the exposed part of `left`, as a union.
+
+    left       ├──────┤    ├─────┤
+    right          ├─────────┤
+    result     ├───┤         ├───┤
+    """
+    group, time, (a, b) = _edges((left, right))
+    return _pieces(group, time, (a > 0) & (b == 0))
+
+
+def gaps(parts: Intervals, windows: Intervals) -> Intervals:
+    """Time inside the windows that no interval of the same group covers.
+
+    parts        ├──┤    ├───┤
+    window     ├────────────────┤
+    result     ├─┤  ├────┤   ├──┤
+    """
+    return subtract(windows, parts)
+
+
+def clip(parts: Intervals, windows: Intervals) -> Intervals:
+    """The intervals cut to their group's window, one to one; empty ones where none is left.
+
+    Args:
+        parts: Intervals, in any order; kept in that order.
+        windows: Exactly one window per group, row g being the window of group g.
+    """
+    start = np.maximum(parts.start_ps, windows.start_ps[parts.group])
+    end = np.minimum(parts.end_ps, windows.end_ps[parts.group])
+    return Intervals(parts.group, start, np.maximum(start, end))
+
+
+def time_by_priority(sets: tuple[Intervals, ...], n_groups: int) -> I64:
+    """Covered time of each group divided among the sets without counting any of it twice.
+
+    Where several sets cover the same time, the first of them has it:
+
+        first      ├─────┤
+        second        ├──────┤        first 6, second 4 (of 7)
+
+    Returns:
+        Shape (n_groups, n_sets); row sums are the length of the union of all sets.
+    """
+    group, time, coverage = _edges(sets)
+    total = np.zeros((n_groups, len(sets)), dtype=np.int64)
+    if len(time) < 2:
+        return total
+    step = np.where(group[1:] == group[:-1], time[1:] - time[:-1], 0)
+    free = np.ones(len(step), dtype=bool)
+    for column, covers in enumerate(coverage):
+        mine = free & (covers[:-1] > 0)
+        np.add.at(total[:, column], group[:-1][mine], step[mine])
+        free &= covers[:-1] == 0
+    return total
+
+
+def covered_in_windows(parts: Intervals, start_ps: I64, end_ps: I64) -> I64:
+    """How much of each window the intervals of one group cover.
+
+    Args:
+        parts: A union (disjoint, sorted) of a single group; the group number is not looked at.
+        start_ps: Starts of the windows, in any order, overlapping or not; shape (n,).
+        end_ps: Their ends; a window that ends before it starts counts as empty.
+
+    Returns:
+        Shape (n,), picoseconds.
+    """
+    if not len(parts):
+        return np.zeros(len(start_ps), dtype=np.int64)
+    before = np.concatenate(([0], np.cumsum(parts.duration_ps)))
+
+    until_end, until_start = (_covered_until(parts, before, t) for t in (end_ps, start_ps))
+    return np.maximum(until_end - until_start, 0)
+
+
+def _covered_until(parts: Intervals, before: I64, time_ps: I64) -> I64:
+    """Covered time before given moments; `before` is the covered time before each interval."""
+    index = np.searchsorted(parts.start_ps, time_ps, side="right")
+    last = np.maximum(index - 1, 0)
+    part = np.clip(time_ps - parts.start_ps[last], 0, parts.duration_ps[last])
+    covered: I64 = np.where(index > 0, before[last] + part, 0)
+    return covered
