@@ -19,8 +19,8 @@ COMMANDS = (
     demo.demo,
 )
 
-# typer carries its own copy of click since 0.25 and took the package before; its public
-# BadParameter leads to the base of both: BadParameter < UsageError < ClickException.
+# typer carries a private copy of click; its public BadParameter leads to the base of all wrong
+# calls: BadParameter < UsageError < ClickException.
 _WRONG_CALL: type[Exception] = typer.BadParameter.__mro__[2]
 
 
