@@ -1,0 +1,68 @@
+"""One order for all launches of the same kernels.
+
+Graph branches run side by side, so two launches of one graph may start their kernels in different
+orders. Launches with equal kernels (as a multiset of types) are put into one order: each kernel's
+median rank over all of them. What is then solved for one of them holds for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.capture.model import I64
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Launches of one multiset of kernel types.
+
+    Attributes:
+        types: Shape (k,): kernel types in the agreed order.
+        members: Shape (n, k): index of each launch's kernels in that order.
+        groups: Shape (n,): the launches.
+    """
+
+    types: Ints
+    members: Ints
+    groups: Ints
+
+
+def agree_on_order(types: I64, groups: I64, ties: I64) -> list[Signature]:
+    """Signatures of launches and the order of kernels inside them.
+
+    Args:
+        types: Kernel type of each kernel, by launch and start.
+        groups: Launch of each kernel; equal values are adjacent.
+        ties: Key that tells kernels of one type apart in the same way in every launch (the graph
+            node), or equal values where there is none; then their start order decides.
+    """
+    if not len(types):
+        return []
+    new = np.ones(len(groups), dtype=np.bool_)
+    new[1:] = groups[1:] != groups[:-1]
+    first = np.flatnonzero(new)
+    size = np.diff(np.append(first, len(groups)))
+    signatures = []
+    for k in np.unique(size):
+        starts = first[size == k]
+        members = starts[:, None] + np.arange(k)
+        rank = np.lexsort((members, ties[members], types[members]), axis=1)
+        table = np.take_along_axis(types[members], rank, axis=1)
+        distinct, which = np.unique(table, axis=0, return_inverse=True)
+        which = np.asarray(which).reshape(-1)
+        for s, row in enumerate(distinct):
+            mine = which == s
+            signatures.append(_signature(row, members[mine], rank[mine], groups[starts[mine]]))
+    return signatures
+
+
+def _signature(types: Ints, members: Ints, rank: Ints, groups: Ints) -> Signature:
+    """Orders one signature by median rank, then mean rank."""
+    order = np.lexsort((rank.mean(axis=0), np.median(rank, axis=0)))
+    placed = np.take_along_axis(members, rank[:, order], axis=1)
+    return Signature(types[order], placed, groups)

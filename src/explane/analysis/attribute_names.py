@@ -1,0 +1,90 @@
+"""What a kernel's name says about the work it belongs to.
+
+Only library kernels, copies and fills are told by rules; a kernel that XLA compiled is known by
+the name of its instruction (`Schedule.by_kernel_name`). Names are hints: the rules bound what an
+instruction may have launched, they never decide alone.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+from explane.capture.model import Kind
+
+
+class KernelClass(IntEnum):
+    """Families of kernels by name."""
+
+    OTHER = 0
+    """Nothing is known; may be anything a library or an FFI call launches."""
+    COPY = 1
+    MEMSET = 2
+    GEMM = 3
+    GEMM_TAIL = 4
+    """Split-K and other reductions that end a GEMM."""
+    CONVOLUTION = 5
+    CONVOLUTION_HEAD = 6
+    """Layout changes and im2col in front of a convolution's main kernel."""
+    ATTENTION = 7
+    FFT = 8
+    SORT = 9
+    COLLECTIVE = 10
+    XLA = 11
+    """Looks like a kernel that XLA named after an instruction."""
+
+
+_RULES: Final = tuple(
+    (family, re.compile(pattern, re.IGNORECASE))
+    for family, pattern in (
+        (
+            KernelClass.GEMM_TAIL,
+            r"splitk|split_k|postgsu|reduce_?1block|gemmk1_kernel|cublasLt.*reduc",
+        ),
+        (KernelClass.ATTENTION, r"fmha|flash_|_attention|attn|aotriton|mha_(?:fwd|bwd)"),
+        (
+            KernelClass.CONVOLUTION_HEAD,
+            r"im2col|im2d2col|im3d2col|nchwtonhwc|nhwctonchw|batched_transpose",
+        ),
+        (
+            KernelClass.CONVOLUTION,
+            r"cudnn|miopen|[fdw](?:prop|grad)|igemm_[fbw]|implicit_gemm|conv(?:olution|2d|3d)|_conv_",
+        ),
+        (KernelClass.FFT, r"fft"),
+        (KernelClass.GEMM, r"gemm|gemv|cijk_|nvjet|cutlass|cublas|matmul|magma_"),
+        (KernelClass.SORT, r"radix_?sort|mergesort|bitonic|cub::|rocprim|topk|top_k"),
+    )
+)
+# A name that XLA makes of an instruction: lower-case words, digits and underscores only.
+_XLA: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_XLA_WORDS: Final = re.compile(
+    r"fusion|^wrapped_|^(?:loop|input|gemm|fused|triton|sort|copy|reduce|transpose|broadcast)_"
+)
+_SUFFIX: Final = re.compile(r"(?: \[clone \.kd\]|\.kd)+$")
+_NUMBER: Final = re.compile(r"(?:_\d+)+$")
+
+
+def base_name(name: str) -> str:
+    """A kernel name without what ROCm's tracers append (`.kd`, ` [clone .kd]`)."""
+    return _SUFFIX.sub("", name)
+
+
+def stem_of(name: str) -> str:
+    """A kernel name without the numbers at its end (`loop_add_fusion_3` -> `loop_add_fusion`)."""
+    return _NUMBER.sub("", name)
+
+
+def class_of_kernel(name: str, kind: int) -> KernelClass:
+    """Family of a kernel, told by its kind (copies, fills, collectives) and then its name."""
+    by_kind = {
+        Kind.MEMCPY: KernelClass.COPY,
+        Kind.MEMSET: KernelClass.MEMSET,
+        Kind.COLLECTIVE: KernelClass.COLLECTIVE,
+    }
+    if kind in by_kind:
+        return by_kind[Kind(kind)]
+    base = base_name(name)
+    if _XLA.fullmatch(base) and _XLA_WORDS.search(base):
+        return KernelClass.XLA
+    return next((family for family, rule in _RULES if rule.search(base)), KernelClass.OTHER)
