@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
 WORKERS ?= 2
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 DEMO_OUT ?= demo-report
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 "$(PYTHON)" -m pip --python $(BIN)/python
 
@@ -90,12 +91,11 @@ lowest: ## Tests with the lowest supported versions of what the package needs
 	.venv-lowest/bin/pytest -q -n $(WORKERS) $(TESTS)
 
 .PHONY: pythons
-pythons: ## Tests with every Python from 3.11 on that is installed here
-	@for v in 3.11 3.12 3.13 3.14; do \
-		if "python$$v" -c '' 2>/dev/null; then \
-			echo "== Python $$v"; \
-			$(MAKE) VENV=.venv-$$v PYTHON=python$$v test || exit 1; \
-		fi; \
+pythons: ## Tests with other Pythons; PYTHONS="python3.12 /path/to/python" chooses
+	@for p in $(PYTHONS); do \
+		v=$$("$$p" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+		echo "== Python $$v"; \
+		$(MAKE) VENV=.venv-$$v PYTHON="$$p" test || exit 1; \
 	done
 
 .PHONY: wheel
@@ -112,10 +112,10 @@ clean: ## Remove environments, caches and outputs
 $(VENV)/.locked: $(LOCK)
 	@[ -n "$(PYTHON)" ] || { echo "no Python of 3.11 or newer found; set PYTHON=" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) …"
-	"$(PYTHON)" -m venv --without-pip $(VENV)
-	$(PIP) install --quiet --require-hashes -r $(LOCK)
+	@"$(PYTHON)" -m venv --without-pip $(VENV)
+	@$(PIP) install --quiet --require-hashes -r $(LOCK)
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.locked pyproject.toml
-	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
