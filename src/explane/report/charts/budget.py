@@ -1,0 +1,71 @@
+"""Where the time of each GPU stream goes, as stacked bars."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import altair as alt
+import polars as pl
+
+from explane.report.charts.axis_unit import axis_unit
+from explane.report.charts.theme import (
+    IDLE_COLOUR,
+    KIND_COLOURS,
+    WIDTH,
+    ChartData,
+    themed,
+)
+from explane.report.text import shortened, visible
+
+PARTS: Final = ("compute", "collective", "memcpy", "memset", "idle")
+"""Parts of a stream's span, in the order in which they are stacked."""
+
+_MOST_BARS: Final = 64
+
+
+def budget_chart(streams: pl.DataFrame) -> dict[str, object]:
+    """One bar per stream, its span cut into what it did.
+
+    Args:
+        streams: `streams` table with rows.
+    """
+    shown = streams.head(_MOST_BARS)
+    unit = axis_unit(int(shown["span_ps"].max() or 0))  # type: ignore[arg-type]
+    labels = _labels(shown)
+    long = (
+        shown.select(*[pl.col(f"{part}_ps").alias(part) for part in PARTS])
+        .with_columns(pl.Series("lane", labels), pl.int_range(pl.len()).alias("row"))
+        .unpivot(list(PARTS), index=["lane", "row"], variable_name="kind", value_name="time_ps")
+        .with_columns(
+            (pl.col("time_ps") / unit.size_ps).round(6).alias("time"),
+            pl.col("kind").replace_strict({p: i for i, p in enumerate(PARTS)}).alias("rank"),
+        )
+        .sort("row", "rank")
+        .drop("time_ps", "row")
+    )
+    data = ChartData()
+    colours = [KIND_COLOURS.get(part, IDLE_COLOUR) for part in PARTS]
+    bars: alt.Chart = (
+        data.chart(long.to_dicts())
+        .mark_bar(height=18)
+        .encode(
+            x=alt.X("time:Q").title(f"time ({unit.name})").stack("zero"),
+            y=alt.Y("lane:N")
+            .scale(domain=list(dict.fromkeys(labels)))
+            .title(None)
+            .axis(ticks=False, domain=False),
+            color=alt.Color("kind:N").scale(domain=list(PARTS), range=colours),
+            order=alt.Order("rank:Q"),
+        )
+    )
+    return themed(bars.properties(width=WIDTH, height=alt.Step(24)), data)
+
+
+def _labels(streams: pl.DataFrame) -> list[str]:
+    """`GPU 0 stream 7`, with the host when there are several."""
+    several = streams["host"].n_unique() > 1
+    rows = streams.select("host", "device", "stream").iter_rows()
+    return [
+        (f"{shortened(visible(host), 24)} " if several else "") + f"GPU {device} stream {stream}"
+        for host, device, stream in rows
+    ]

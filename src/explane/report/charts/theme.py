@@ -1,0 +1,81 @@
+"""Colours, fonts and sizes that all charts share.
+
+Kinds have colours that people with any colour vision tell apart (Okabe and Ito), and keep them in
+every chart. Nothing is told by colour alone: lanes, legends and tooltips say it in words too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import altair as alt
+
+KIND_COLOURS: Final = {
+    "compute": "#0072b2",
+    "collective": "#d55e00",
+    "memcpy": "#009e73",
+    "memset": "#cc79a7",
+    "launch": "#e69f00",
+    "host": "#b8bec6",
+}
+"""Colour of each kind of device or host event."""
+
+IDLE_COLOUR: Final = "#e6e8eb"
+PATH_COLOUR: Final = "#111827"
+BOUND_COLOURS: Final = {"compute": "#0072b2", "memory": "#009e73", "unknown": "#9aa1a9"}
+MATCH_COLOURS: Final = {
+    "exact": "#0072b2",
+    "name": "#56b4e9",
+    "order": "#e69f00",
+    "none": "#9aa1a9",
+}
+
+WIDTH: Final = 900
+"""Width of the plotting area in pixels, axis labels not counted."""
+
+_FONT: Final = "Helvetica, Arial, sans-serif"
+
+
+Rows = list[dict[str, object]]
+"""Data of one chart layer."""
+
+
+class ChartData:
+    """Rows of a chart's layers by name, put into the description at the end.
+
+    Altair would check every value of every row against its schema, which takes seconds.
+    """
+
+    def __init__(self) -> None:
+        self.sets: dict[str, Rows] = {}
+
+    def chart(self, rows: Rows) -> alt.Chart:
+        """A chart on these rows."""
+        name = f"data{len(self.sets)}"
+        self.sets[name] = rows
+        return alt.Chart(alt.NamedData(name))
+
+
+def themed(
+    chart: alt.LayerChart | alt.VConcatChart | alt.Chart, data: ChartData
+) -> dict[str, object]:
+    """The Vega-Lite description of a chart with the common look and its data."""
+    description = chart.configure(
+        background="white",
+        font=_FONT,
+        view=alt.ViewConfig(stroke=None),
+        mark=alt.MarkConfig(aria=False),
+        axis=alt.AxisConfig(
+            labelFontSize=11,
+            titleFontSize=11,
+            titleFontWeight="normal",
+            gridColor="#e1e4e8",
+            domainColor="#9aa1a9",
+            tickColor="#9aa1a9",
+            labelLimit=320,
+        ),
+        legend=alt.LegendConfig(
+            orient="top", title=None, labelFontSize=11, symbolType="square", symbolSize=90
+        ),
+    ).to_dict()
+    return {**description, "datasets": data.sets}
