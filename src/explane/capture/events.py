@@ -1,18 +1,35 @@
-"""XEvents of a line to columns.
+"""XEvents of a line to columns, a block of the file at a time.
 
-Field numbers are those of tsl/profiler/protobuf/xplane.proto.
+Field numbers are those of tsl/profiler/protobuf/xplane.proto. In each block the boundaries of all
+events are walked (`walk`), events that look alike are decoded together (`layouts`), and the rest
+field by field (`messages`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
+from explane.capture.blocks import MAX_ROW_BYTES, U64, Block
+from explane.capture.layouts import Layout, column_bytes, column_values, find_layout, words_of
+from explane.capture.messages import Rows, field_steps
 from explane.capture.model import I64, U8, Bools
-from explane.capture.planes import RawStat, Span, XLine, read_stat
-from explane.capture.wire import LENGTH, VARINT, Buffer, fields, signed
+from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR, Span, XLine
+from explane.capture.varints import read_varints
+from explane.capture.walk import walk_run
+from explane.capture.wire import LENGTH, VARINT, Buffer, Field, WireError, fields, signed
+
+_EVENT_TAG: Final = 4 << 3 | LENGTH
+_BLOCK_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 4 << 20
+# A layout costs as much as some tens of events decoded field by field.
+_LEAST_ALIKE: Final = 24
+_MOST_POOR_LAYOUTS: Final = 8
+_MOST_LAYOUTS: Final = 64
+_TEXT_MEMBERS: Final = (STR, BYTES, COMPRESSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +48,7 @@ class StatColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """Events of one line in file order.
+    """Events of a line in file order.
 
     Attributes:
         metadata_id: Key into the plane's event_metadata.
@@ -39,8 +56,9 @@ class EventTable:
         duration_ps: Length; 0 when not set.
         aggregated: True where num_occurrences is set in place of an offset: such an event says
             how often something happened, and has no start.
-        stats: The wanted stats, by the name given to each.
+        stats: The wanted stats that occur, by the name given to each.
         texts: Byte strings that text stats refer to.
+        n_skipped: Events that were left out by their metadata id.
     """
 
     metadata_id: I64
@@ -48,63 +66,255 @@ class EventTable:
     duration_ps: I64
     aggregated: Bools
     stats: Mapping[str, StatColumn]
-    texts: Sequence[bytes]
+    texts: list[bytes]
+    n_skipped: int = 0
 
     def __len__(self) -> int:
         return len(self.metadata_id)
 
 
-def scan_line(buffer: Buffer, span: Span) -> tuple[XLine, list[Span]]:
-    """Head of a line and the spans of its events."""
-    line = XLine(span)
-    events = []
-    for item in fields(buffer, span.start, span.end):
-        if item.wire == LENGTH:
-            if item.number == 4:
-                events.append(Span(item.start, item.end))
-            elif item.number == 2:
-                line.name = bytes(buffer[item.start : item.end])
-            elif item.number == 11:
-                line.display_name = bytes(buffer[item.start : item.end])
-        elif item.wire == VARINT and item.number == 1:
-            line.line_id = signed(item.value)
-        elif item.wire == VARINT and item.number == 3:
-            line.timestamp_ns = signed(item.value)
-    return line, events
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to decode of a plane's events.
 
-
-def decode_events(buffer: Buffer, events: Sequence[Span], wanted: Mapping[int, str]) -> EventTable:
-    """Columns of events.
-
-    Args:
-        buffer: The file.
-        events: Spans of XEvent messages.
-        wanted: Name of the column for each stat id to decode; other stats are skipped.
+    Attributes:
+        stats: Name of the column for each stat id; other stats are skipped.
+        skip_ids: Sorted metadata ids of events to leave out, or empty.
+        layouts: Layouts found so far in the plane, by size of the event, most useful first.
     """
-    count = len(events)
-    numbers = np.zeros((3, count), dtype=np.int64)
-    aggregated = np.zeros(count, dtype=bool)
-    names = dict.fromkeys(wanted.values())
-    stats = {n: StatColumn(np.zeros(count, np.uint8), np.zeros(count, np.int64)) for n in names}
-    texts: list[bytes] = []
-    for row, span in enumerate(events):
-        for item in fields(buffer, span.start, span.end):
-            if item.wire == VARINT and 1 <= item.number <= 3:
-                numbers[item.number - 1, row] = signed(item.value)
-                aggregated[row] &= item.number != 2
-            elif item.wire == VARINT and item.number == 5:
-                aggregated[row] = True
-            elif item.wire == LENGTH and item.number == 4:
-                stat = read_stat(buffer, Span(item.start, item.end))
-                if stat.metadata_id in wanted:
-                    _put(stats[wanted[stat.metadata_id]], row, stat, texts)
-    return EventTable(numbers[0], numbers[1], numbers[2], aggregated, stats, texts)
+
+    stats: Mapping[int, str]
+    skip_ids: I64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    layouts: dict[int, list[Layout]] = field(default_factory=dict)
 
 
-def _put(column: StatColumn, row: int, stat: RawStat, texts: list[bytes]) -> None:
-    column.field[row] = stat.field
-    if isinstance(stat.value, bytes):
-        column.value[row] = len(texts)
-        texts.append(stat.value)
-    else:
-        column.value[row] = signed(stat.value)
+def read_head(buffer: Buffer, span: Span) -> tuple[XLine, int]:
+    """Head of a line, and the position of its first event (its end when it has none)."""
+    line = XLine(span)
+    position = span.start
+    for item in fields(buffer, span.start, span.end):
+        if item.number == 4 and item.wire == LENGTH:
+            return line, position
+        _read_head_field(buffer, line, item)
+        position = item.end
+    return line, position
+
+
+def event_tables(
+    buffer: Buffer, line: XLine, position: int, wanted: Wanted
+) -> Iterator[EventTable]:
+    """Events of a line, from a position on, one table per block.
+
+    Fields of the head that come after events are put into `line`, so its timestamp is final only
+    when the last table was taken.
+
+    Raises:
+        WireError: The line is damaged.
+    """
+    end, at_least = line.span.end, 0
+    while position < end:
+        block = Block(buffer, position, min(end, position + max(_BLOCK_BYTES, at_least)))
+        run = walk_run(block, 0, _EVENT_TAG)
+        if len(run.starts):
+            yield _decode(block, run.starts, run.ends, wanted)
+        position += run.stop
+        at_least = 0
+        if run.stop < block.size:
+            item = next(iter(fields(buffer, position, end)))
+            if item.number != 4 or item.wire != LENGTH:
+                _read_head_field(buffer, line, item)
+                position = item.end
+            elif run.stop == 0 and item.end <= block.base + block.size:
+                raise WireError(position, "an event's length is written in an odd way")
+            else:
+                at_least = item.end - position
+
+
+def _read_head_field(buffer: Buffer, line: XLine, item: Field) -> None:
+    if item.wire == LENGTH and item.number in (2, 11):
+        text = bytes(buffer[item.start : item.end])
+        if item.number == 2:
+            line.name = text
+        else:
+            line.display_name = text
+    elif item.wire == VARINT and item.number == 1:
+        line.line_id = signed(item.value)
+    elif item.wire == VARINT and item.number == 3:
+        line.timestamp_ns = signed(item.value)
+
+
+def _decode(block: Block, starts: I64, ends: I64, wanted: Wanted) -> EventTable:
+    n_skipped = 0
+    if len(wanted.skip_ids):
+        kept = ~_skipped(block, starts, wanted.skip_ids)
+        n_skipped = len(starts) - int(np.count_nonzero(kept))
+        starts, ends = starts[kept], ends[kept]
+    return _Decoder(block, starts, ends, wanted).table(n_skipped)
+
+
+def _skipped(block: Block, starts: I64, skip_ids: I64) -> Bools:
+    """Events whose first field is a metadata_id that is to be skipped."""
+    ids, _ = read_varints(block, starts + 1)
+    signed_ids = ids.view(np.int64)
+    at = np.minimum(np.searchsorted(skip_ids, signed_ids), len(skip_ids) - 1)
+    found: Bools = (skip_ids[at] == signed_ids) & (block.data[starts] == 1 << 3 | VARINT)
+    return found
+
+
+class _Decoder:
+    """Fills the columns of one block's events."""
+
+    def __init__(self, block: Block, starts: I64, ends: I64, wanted: Wanted):
+        self._block = block
+        self._starts = starts
+        self._ends = ends
+        self._wanted = wanted
+        count = len(starts)
+        self._numbers = {number: np.zeros(count, dtype=np.int64) for number in (1, 2, 3)}
+        self._aggregated = np.zeros(count, dtype=bool)
+        self._stats: dict[str, StatColumn] = {}
+        self._texts: list[bytes] = []
+
+    def table(self, n_skipped: int) -> EventTable:
+        """All events of the block."""
+        sizes = self._ends - self._starts
+        rest = np.arange(len(sizes))
+        if len(sizes) >= _LEAST_ALIKE:
+            rest = self._alike(sizes)
+        if len(rest):
+            self._one_field_at_a_time(rest)
+        return EventTable(
+            self._numbers[1],
+            self._numbers[2],
+            self._numbers[3],
+            self._aggregated,
+            self._stats,
+            self._texts,
+            n_skipped,
+        )
+
+    def _alike(self, sizes: I64) -> Rows:
+        """Decode events by layouts; returns the rows that fit none."""
+        small = np.minimum(sizes, MAX_ROW_BYTES + 1).astype(np.uint16)
+        order = np.argsort(small, kind="stable")
+        cuts = np.flatnonzero(np.diff(small[order])) + 1
+        rest: list[Rows] = []
+        for rows in np.split(order, cuts):
+            size = int(small[rows[0]])
+            if size > MAX_ROW_BYTES or len(rows) < _LEAST_ALIKE:
+                rest.append(rows)
+                continue
+            n_piece = max(1, _PIECE_BYTES // (8 * words_of(size)))
+            pieces = (rows[at : at + n_piece] for at in range(0, len(rows), n_piece))
+            rest += [self._by_layouts(size, piece) for piece in pieces]
+        return np.concatenate(rest)
+
+    def _by_layouts(self, size: int, rows: Rows) -> Rows:
+        """Decode events of one size by layouts, known and new ones; returns what fits none.
+
+        Known layouts are tried most useful first. New ones are looked for as long as they
+        serve enough events to be worth it.
+        """
+        words = self._block.rows(self._starts[rows], words_of(size))
+        known = self._wanted.layouts.setdefault(size, [])
+        fitted: list[tuple[int, Layout]] = []
+        n_poor = 0
+        at = 0
+        while len(rows) >= _LEAST_ALIKE and n_poor < _MOST_POOR_LAYOUTS and at < _MOST_LAYOUTS:
+            if at == len(known):
+                known.append(self._find_layout(int(rows[0])))
+            fits = known[at].matches(words)
+            n_fit = int(np.count_nonzero(fits))
+            n_poor += n_fit < _LEAST_ALIKE
+            if n_fit:
+                all_fit = n_fit == len(rows)
+                taken = (rows, words) if all_fit else (rows[fits], words[fits])
+                self._take(known[at], *taken)
+                rows, words = (rows[:0], words) if all_fit else (rows[~fits], words[~fits])
+            fitted.append((n_fit, known[at]))
+            at += 1
+        fitted.sort(key=lambda pair: -pair[0])
+        known[:at] = [layout for _, layout in fitted]
+        return rows
+
+    def _find_layout(self, row: int) -> Layout:
+        start, end = int(self._starts[row]), int(self._ends[row])
+        try:
+            return find_layout(self._block.data[start:end].tobytes(), self._wanted.stats)
+        except WireError as damage:
+            raise WireError(self._block.base + start + damage.offset, damage.reason) from damage
+
+    def _take(self, layout: Layout, rows: Rows, words: U64) -> None:
+        """Decode events of one layout."""
+        for number, place in layout.numbers.items():
+            self._numbers[number][rows] = column_values(words, place)
+        if layout.aggregated:
+            self._aggregated[rows] = True
+        for name, (which, place) in layout.stats.items():
+            column = self._column(name)
+            column.field[rows] = which
+            if which in _TEXT_MEMBERS:
+                texts, numbers = column_bytes(words, place)
+                column.value[rows] = numbers + len(self._texts)
+                self._texts += texts
+            elif which:
+                column.value[rows] = column_values(words, place)
+
+    def _column(self, name: str) -> StatColumn:
+        """The column of a stat, made when it first occurs."""
+        if name not in self._stats:
+            count = len(self._starts)
+            empty = StatColumn(np.zeros(count, np.uint8), np.zeros(count, np.int64))
+            self._stats[name] = empty
+        return self._stats[name]
+
+    def _one_field_at_a_time(self, rows: Rows) -> None:
+        """Decode events of any shape."""
+        stats: list[tuple[Rows, I64, I64]] = []
+        for step in field_steps(self._block, self._starts[rows], self._ends[rows]):
+            for number, column in self._numbers.items():
+                at = step.at(number, VARINT)
+                column[rows[step.rows[at]]] = step.value[at].view(np.int64)
+            self._aggregated[rows[step.rows[step.at(2, VARINT)]]] = False
+            self._aggregated[rows[step.rows[step.at(5, VARINT)]]] = True
+            at = step.at(4, LENGTH)
+            if len(at) and self._wanted.stats:
+                stats.append((rows[step.rows[at]], step.start[at], step.end[at]))
+        if stats:
+            event, start, end = (np.concatenate(part) for part in zip(*stats, strict=True))
+            self._stats_of(event, start, end)
+
+    def _stats_of(self, event: Rows, start: I64, end: I64) -> None:
+        """Decode XStats of any shape; of equal stats of one event the last wins."""
+        ids = np.zeros(len(event), dtype=np.int64)
+        which = np.zeros(len(event), dtype=np.uint8)
+        value = np.zeros((2, len(event)), dtype=np.int64)
+        for step in field_steps(self._block, start, end):
+            at = step.at(1, VARINT)
+            ids[step.rows[at]] = step.value[at].view(np.int64)
+            for member, wire in STAT_WIRES.items():
+                at = step.at(member, wire)
+                if len(at):
+                    rows = step.rows[at]
+                    which[rows] = member
+                    is_text = member in _TEXT_MEMBERS
+                    value[0, rows] = step.start[at] if is_text else step.value[at].view(np.int64)
+                    value[1, rows] = step.end[at]
+        for metadata_id, name in self._wanted.stats.items():
+            rows = np.flatnonzero(ids == metadata_id)
+            if len(rows):
+                self._put(name, event[rows], which[rows], value[:, rows])
+
+    def _put(self, name: str, event: Rows, which: U8, value: I64) -> None:
+        """Put values of one stat into its column; texts are kept once."""
+        column = self._column(name)
+        is_text = np.isin(which, _TEXT_MEMBERS)
+        positions: dict[bytes, int] = {}
+        for at in np.flatnonzero(is_text):
+            raw = self._block.data[value[0, at] : value[1, at]].tobytes()
+            number = positions.setdefault(raw, len(self._texts))
+            if number == len(self._texts):
+                self._texts.append(raw)
+            value[0, at] = number
+        column.field[event] = which
+        column.value[event] = value[0]

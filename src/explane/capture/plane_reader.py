@@ -6,9 +6,8 @@ often something happened, not when.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from explane.capture.assemble import (
     missing_texts,
 )
 from explane.capture.classify import LineRole, role_of_line
-from explane.capture.events import EventTable, decode_events, scan_line
+from explane.capture.events import EventTable, Wanted, event_tables, read_head
 from explane.capture.model import I32, I64, U8, Device, Kind
 from explane.capture.planes import XLine, XPlane, read_stat
 from explane.capture.stats import PlaneValues, stat_ids
@@ -67,15 +66,16 @@ class Counts:
     n_aggregated: int = 0
     n_missing_names: int = 0
     n_bad_compressed: int = 0
-    skipped_lines: dict[str, int] = field(default_factory=dict)
+    n_python_events: int = 0
+    skipped_lines: list[str] = field(default_factory=list)
 
     def add(self, other: Counts) -> None:
         """Add the counts of another plane."""
         self.n_aggregated += other.n_aggregated
         self.n_missing_names += other.n_missing_names
         self.n_bad_compressed += other.n_bad_compressed
-        for name, count in other.skipped_lines.items():
-            self.skipped_lines[name] = self.skipped_lines.get(name, 0) + count
+        self.n_python_events += other.n_python_events
+        self.skipped_lines += other.skipped_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +106,51 @@ class PlaneReader:
     def device(self, plane: XPlane, ordinal: int) -> DevicePlane:
         """Streams of a GPU plane. Lines without GPU work are named and left undecoded."""
         values = self.values(plane)
-        wanted = stat_ids(self._buffer, plane.stat_metadata, _DEVICE_STATS)
+        wanted = Wanted(stat_ids(self._buffer, plane.stat_metadata, _DEVICE_STATS))
         counts, tables, streams = Counts(), [], {}
-        for line, events in self._lines(plane):
+        for span in plane.lines:
+            line, first = read_head(self._buffer, span)
             name = self._pool.decode(line.name or line.display_name)
             if role_of_line(name, line.line_id) is not LineRole.STREAM:
-                counts.skipped_lines[name] = counts.skipped_lines.get(name, 0) + len(events)
+                counts.skipped_lines.append(name)
                 continue
             streams[line.line_id] = name
-            table = decode_events(self._buffer, events, wanted)
-            tables.append(_device_columns(table, line, ordinal, values))
-            counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+            parts = []
+            for table in event_tables(self._buffer, line, first, wanted):
+                parts.append(_device_columns(table, line, ordinal, values))
+                counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+            tables += [_from_start(part, line) for part in parts]
         _finish(counts, values)
         device = Device(ordinal, plane.name, self.plane_stats(plane, values), streams)
         return DevicePlane(device, tables, counts)
 
-    def host(self, plane: XPlane) -> HostPlane:
-        """Threads of a host plane."""
+    def host(self, plane: XPlane, *, python_events: bool) -> HostPlane:
+        """Threads of a host plane; without python events they are only counted."""
         values = self.values(plane)
-        wanted = stat_ids(self._buffer, plane.stat_metadata, _HOST_STATS)
+        stats = stat_ids(self._buffer, plane.stat_metadata, _HOST_STATS)
+        wanted = Wanted(stats) if python_events else Wanted(stats, self._python_ids(plane))
         counts, tables, lines = Counts(), [], []
-        for line, events in self._lines(plane):
-            table = decode_events(self._buffer, events, wanted)
-            tables.append((len(lines), _host_columns(table, line, values)))
+        for span in plane.lines:
+            line, first = read_head(self._buffer, span)
+            parts = []
+            for table in event_tables(self._buffer, line, first, wanted):
+                parts.append(_host_columns(table, values))
+                counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+                counts.n_python_events += table.n_skipped
+            tables += [(len(lines), _from_start(part, line)) for part in parts]
             lines.append(line)
-            counts.n_aggregated += int(np.count_nonzero(table.aggregated))
         _finish(counts, values)
         return HostPlane(lines, tables, counts)
+
+    def _python_ids(self, plane: XPlane) -> I64:
+        """Metadata ids of the Python tracer's events, sorted."""
+        ids = [
+            key
+            for key, entry in plane.event_metadata.items()
+            if self._buffer[entry.name.start : entry.name.start + 1] == b"$"
+            and entry.name.end > entry.name.start
+        ]
+        return np.array(sorted(ids), dtype=np.int64)
 
     def values(self, plane: XPlane) -> PlaneValues:
         """Names and stat values of a plane."""
@@ -148,24 +166,29 @@ class PlaneReader:
                 stats[name] = value
         return stats
 
-    def _lines(self, plane: XPlane) -> Iterator[tuple[XLine, list]]:
-        for span in plane.lines:
-            yield scan_line(self._buffer, span)
-
 
 def _finish(counts: Counts, values: PlaneValues) -> None:
     counts.n_missing_names = values.n_missing_names
     counts.n_bad_compressed = values.n_bad_compressed
 
 
-def starts_ps(timestamp_ns: int, offset_ps: I64) -> I64:
-    """Event starts; what int64 can't hold becomes the largest int64 (and is judged as such)."""
-    base = timestamp_ns * PS_PER_NS
-    if not -_TIME_LIMIT_PS <= base <= _TIME_LIMIT_PS:
-        return np.full(len(offset_ps), _TIME_LIMIT_PS)
+_Table = TypeVar("_Table", DeviceColumns, HostColumns)
+
+
+def _from_start(table: _Table, line: XLine) -> _Table:
+    """Starts counted from the session instead of the line.
+
+    What int64 can't hold becomes the largest int64, which the time rule then rejects.
+    """
+    base, offset = line.timestamp_ns * PS_PER_NS, table.start_ps
     room = _TIME_LIMIT_PS - abs(base)
-    fits = (offset_ps <= room) & (offset_ps >= -room)
-    return np.where(fits, offset_ps + np.int64(base) * fits, _TIME_LIMIT_PS)
+    if room < 0:
+        return replace(table, start_ps=np.full_like(offset, _TIME_LIMIT_PS))
+    if len(offset) and (int(offset.max()) > room or int(offset.min()) < -room):
+        fits = (offset <= room) & (offset >= -room)
+        return replace(table, start_ps=np.where(fits, offset + base * fits, _TIME_LIMIT_PS))
+    offset += base
+    return table
 
 
 def _device_columns(
@@ -193,7 +216,7 @@ def _device_columns(
     return DeviceColumns(
         device=np.full(count, ordinal, dtype=np.int32),
         stream=np.full(count, line.line_id, dtype=np.int64),
-        start_ps=starts_ps(line.timestamp_ns, table.offset_ps[rows]),
+        start_ps=table.offset_ps[rows],
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),
         hint=_hints(table, rows),
@@ -218,7 +241,7 @@ def _hints(table: EventTable, rows: I64) -> U8:
     return hint
 
 
-def _host_columns(table: EventTable, line: XLine, values: PlaneValues) -> HostColumns:
+def _host_columns(table: EventTable, values: PlaneValues) -> HostColumns:
     rows = np.flatnonzero(~table.aggregated)
     count = len(rows)
 
@@ -231,7 +254,7 @@ def _host_columns(table: EventTable, line: XLine, values: PlaneValues) -> HostCo
     hlo_op = table.stats.get("hlo_op")
     return HostColumns(
         thread=np.zeros(count, dtype=np.int32),
-        start_ps=starts_ps(line.timestamp_ns, table.offset_ps[rows]),
+        start_ps=table.offset_ps[rows],
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),
         correlation_id=number("correlation_id"),

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from explane.capture.wire import LENGTH, VARINT, Buffer, WireError, fields, signed
+from explane.capture.wire import FIXED64, LENGTH, VARINT, Buffer, WireError, fields, signed
 
 DOUBLE: Final = 2
 UINT64: Final = 3
@@ -21,6 +21,16 @@ STR: Final = 5
 BYTES: Final = 6
 REF: Final = 7
 COMPRESSED: Final = 8
+#: Wire type of each member; a field that is stored otherwise is unknown and skipped.
+STAT_WIRES: Final = {
+    DOUBLE: FIXED64,
+    UINT64: VARINT,
+    INT64: VARINT,
+    STR: LENGTH,
+    BYTES: LENGTH,
+    REF: VARINT,
+    COMPRESSED: LENGTH,
+}
 
 _MAX_EXPANDED_BYTES: Final = 64 << 20
 
@@ -167,7 +177,7 @@ def read_stat(buffer: Buffer, span: Span) -> RawStat:
     for item in fields(buffer, span.start, span.end):
         if item.number == 1 and item.wire == VARINT:
             metadata_id = signed(item.value)
-        elif DOUBLE <= item.number <= COMPRESSED:
+        elif STAT_WIRES.get(item.number) == item.wire:
             which = item.number
             value = bytes(buffer[item.start : item.end]) if item.wire == LENGTH else item.value
     return RawStat(metadata_id, which, value)

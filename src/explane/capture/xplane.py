@@ -27,7 +27,7 @@ from explane.capture.assemble import (
     assemble,
     concatenate,
 )
-from explane.capture.model import Capture, Device, Note, NoteKind, StoredProgram, Thread
+from explane.capture.model import MISSING, Capture, Device, Note, NoteKind, StoredProgram, Thread
 from explane.capture.options import ReadOptions
 from explane.capture.plane_reader import Counts, PlaneReader
 from explane.capture.planes import XPlane, XSpace, plane_name, read_stat, scan_plane, scan_space
@@ -145,7 +145,9 @@ class _Reader:
         self.counts.add(read.counts)
 
     def _read_host(self, plane: XPlane) -> None:
-        read = self.planes.host(plane)
+        options = self.options
+        kept = options.python_events and options.host_events
+        read = self.planes.host(plane, python_events=kept)
         names = [self.pool.decode(line.name or line.display_name) for line in read.lines]
         for at, table in read.tables:
             # Lines with one id are one thread, whatever plane they are in.
@@ -164,14 +166,16 @@ class _Reader:
         if not self.options.programs:
             return
         for key, entry in plane.event_metadata.items():
-            raw = self.buffer[entry.name.start : entry.name.end]
-            name = self.pool.decode(bytes(raw))
+            raw = bytes(self.buffer[entry.name.start : entry.name.end])
+            name = self.pool.decode(raw)
+            found = {}
             for span in entry.stats:
                 stat = read_stat(self.buffer, span)
-                is_program = values.stat_name(stat).lower() == _PROGRAM_STAT
-                if is_program and isinstance(stat.value, bytes):
-                    program_id = _program_id(key, name)
-                    self.programs[program_id] = StoredProgram(program_id, name, stat.value)
+                found[values.stat_name(stat).lower()] = values.value(stat)
+            proto = found.get(_PROGRAM_STAT)
+            if isinstance(proto, bytes):
+                program_id = _program_id(key, name, found.get("program_id"))
+                self.programs[program_id] = StoredProgram(program_id, name, proto)
 
     def _damaged(self, damage: WireError, where: str) -> None:
         text = f"{where} is damaged: {damage}; complete planes were kept"
@@ -222,14 +226,19 @@ class _Reader:
             other_planes=tuple(self.other),
             notes=tuple(found),
             partial=bool(self.damages),
-            n_python_events=records.n_python_events,
+            n_python_events=records.n_python_events + self.counts.n_python_events,
         )
 
     def _threads(self) -> tuple[Thread, ...]:
         return tuple(Thread(line_id, name) for line_id, name in self.thread_names)
 
 
-def _program_id(key: int, name: str) -> int:
-    """Id of a stored program: the one in `module(id)`, else the map key."""
+def _program_id(key: int, name: str, stat: object) -> int:
+    """Id of a stored program: its stat (jax 0.10), else the one in `module(id)`, else the key.
+
+    The key is the id in older files only; in newer ones it counts entries.
+    """
+    if isinstance(stat, int | str) and integer(str(stat)) != MISSING:
+        return integer(str(stat))
     found = _PROGRAM_ID.search(name)
     return integer(found.group(1)) if found else key

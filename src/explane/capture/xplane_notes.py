@@ -32,8 +32,7 @@ def message_notes(messages: Iterable[str]) -> list[Note]:
 
 def count_notes(counts: Counts, n_invalid_utf8: int) -> list[Note]:
     """Notes for odd records that were met while reading."""
-    skipped = sum(counts.skipped_lines.values())
-    names = ", ".join(sorted(counts.skipped_lines))
+    names = ", ".join(sorted(set(counts.skipped_lines)))
     found = (
         ("invalid_utf8", n_invalid_utf8, "texts are not UTF-8; bad bytes were replaced"),
         ("missing_metadata", counts.n_missing_names, "events have no name in the file"),
@@ -43,7 +42,7 @@ def count_notes(counts: Counts, n_invalid_utf8: int) -> list[Note]:
             "events say how often, not when; left out",
         ),
         ("bad_compressed_text", counts.n_bad_compressed, "compressed texts can't be expanded"),
-        ("lines_without_work", skipped, f"events lie on lines that hold no GPU work: {names}"),
+        ("lines_without_work", len(counts.skipped_lines), f"lines hold no GPU work: {names}"),
     )
     return [Note(slug, NoteKind.INFO, n, f"{n} {text}") for slug, n, text in found if n]
 

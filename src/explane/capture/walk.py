@@ -1,0 +1,191 @@
+"""Boundaries of a run of length-delimited fields with one tag: the events of a line.
+
+Each field's place follows from the one before, so this is the sequential part of reading. A long
+run is cut into lanes: in each, a place is guessed where a field seems to begin, and all lanes
+walk on at once. Lanes that begin at a true boundary join up with the lane before; those that do
+not are found out, and the walk goes on one by one from where the true chain leaves, until it
+meets positions that were visited. A wrong guess costs time, never truth.
+
+    lane 0  |--e--|---e---|-e-|---e---|
+    lane 1               ?-e-|---e---|--e--|      guess ? is on the chain of lane 0: joined
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from explane.capture.blocks import Block
+from explane.capture.model import I64
+from explane.capture.varints import read_varints
+
+_LANE_BYTES: Final = 4096
+_SEARCH_BYTES: Final = 512
+_LEAST_LANES: Final = 32
+_VARINT_MORE: Final = 0x80
+# Field 1 as a varint: metadata_id, with which every event begins.
+_FIRST_INNER_TAG: Final = 0x08
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of fields in a block.
+
+    Attributes:
+        starts, ends: Content of each field, positions in the block.
+        stop: Position after the last field.
+    """
+
+    starts: I64
+    ends: I64
+    stop: int
+
+
+def walk_run(block: Block, position: int, tag: int) -> Run:
+    """The fields with a one-byte tag that follow each other from a position.
+
+    The run ends before the first other tag, or before a field that the block does not hold
+    whole; what it was is for the caller to find out.
+    """
+    if block.size - position >= _LEAST_LANES * _LANE_BYTES:
+        positions = _walk_lanes(block, position, tag)
+    else:
+        positions = np.array(_walk_one_by_one(block, position, tag, block.size), dtype=np.int64)
+    starts, ends = _contents(block, positions)
+    return Run(starts, ends, int(ends[-1]) if len(ends) else position)
+
+
+def _walk_one_by_one(block: Block, position: int, tag: int, until: int) -> list[int]:
+    """Positions of fields from `position` on, up to the first at or behind `until`."""
+    data, size = memoryview(block.data), block.size
+    positions: list[int] = []
+    while position < until and data[position] == tag:
+        length = data[position + 1]
+        content = position + 2
+        if length >= _VARINT_MORE:
+            length, content = _long_length(data, position + 1, size)
+        if length > size - content:
+            break
+        positions.append(position)
+        position = content + length
+    return positions
+
+
+def _long_length(data: memoryview, position: int, size: int) -> tuple[int, int]:
+    """A length of several bytes and the position after it; beyond `size` when it never ends."""
+    value = shift = 0
+    for at in range(position, min(position + 10, size)):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < _VARINT_MORE:
+            return value, at + 1
+        shift += 7
+    return 0, size + 1
+
+
+def _contents(block: Block, positions: I64) -> tuple[I64, I64]:
+    """Content spans of fields that are known to lie whole in the block."""
+    starts, lengths = _lengths(block, positions)
+    odd = np.flatnonzero(starts < 0)
+    if len(odd):
+        values, sizes = read_varints(block, positions[odd] + 1)
+        starts[odd] = positions[odd] + 1 + sizes
+        lengths[odd] = values.astype(np.int64)
+    return starts, starts + lengths
+
+
+def _lengths(block: Block, positions: I64) -> tuple[I64, I64]:
+    """Start of content and length of fields whose length takes one to three bytes.
+
+    Start is -1 for longer lengths.
+    """
+    words = block.words[positions].view(np.int64) >> 8
+    starts = positions + 2
+    lengths = words & 0x7F
+    more = np.flatnonzero(words & 0x80)
+    if len(more):
+        words = words[more]
+        lengths[more] |= (words >> 1) & 0x3F80
+        starts[more] += 1
+        third = np.flatnonzero(words & 0x8000)
+        rows, words = more[third], words[third]
+        lengths[rows] |= (words >> 2) & 0x1FC000
+        starts[rows] = np.where(words & 0x800000, -1, starts[rows] + 1)
+    return starts, lengths
+
+
+def _walk_lanes(block: Block, position: int, tag: int) -> I64:
+    """Positions of a long run, by lanes."""
+    heads = _lane_heads(block, position, tag)
+    visited, following = _walk_abreast(block, heads, tag)
+    if len(visited) == 0:
+        return visited
+    breaks = np.flatnonzero(following[:-1] != visited[1:])
+    if len(breaks) == 0 and visited[0] == position:
+        return visited
+    return _join(block, position, tag, visited, following)
+
+
+def _lane_heads(block: Block, position: int, tag: int) -> I64:
+    """Where lanes begin: the true start, and per lane the first place that looks like a field.
+
+    Such a place holds the tag, a length, the tag of the first field inside (field 1, a varint),
+    and the same tag again where it would end.
+    """
+    lanes = np.arange(position + _LANE_BYTES, block.size - _SEARCH_BYTES, _LANE_BYTES)
+    windows = block.data[lanes[:, None] + np.arange(_SEARCH_BYTES)]
+    lane, offset = np.nonzero(windows == tag)
+    guesses = lanes[lane] + offset
+    starts, lengths = _lengths(block, guesses)
+    following = starts + lengths
+    fits = (starts > 0) & (following < block.size)
+    following[~fits] = 0
+    likely = fits & (block.data[starts] == _FIRST_INNER_TAG) & (block.data[following] == tag)
+    rows = np.flatnonzero(likely)
+    _, first = np.unique(lane[rows], return_index=True)
+    return np.concatenate([[position], guesses[rows[first]]]).astype(np.int64)
+
+
+def _walk_abreast(block: Block, heads: I64, tag: int) -> tuple[I64, I64]:
+    """Positions visited by all lanes, in order, and the position that follows each."""
+    stops = np.append(heads[1:], block.size)
+    lane, at = np.arange(len(heads)), heads
+    steps: list[tuple[I64, I64, I64]] = []
+    while len(at):
+        starts, lengths = _lengths(block, at)
+        following = starts + lengths
+        good = (block.data[at] == tag) & (starts > 0) & (following <= block.size)
+        if not good.all():
+            lane, at, following = lane[good], at[good], following[good]
+        steps.append((lane, at, following))
+        alive = following < stops[lane]
+        lane, at = lane[alive], following[alive]
+    counts = np.bincount(np.concatenate([step[0] for step in steps]), minlength=len(heads))
+    slots = np.cumsum(counts) - counts
+    visited = np.empty((2, int(counts.sum())), dtype=np.int64)
+    for number, (lane, at, following) in enumerate(steps):
+        visited[0, slots[lane] + number] = at
+        visited[1, slots[lane] + number] = following
+    return visited[0], visited[1]
+
+
+def _join(block: Block, position: int, tag: int, visited: I64, following: I64) -> I64:
+    """The true chain through what lanes visited, walked one by one where they missed it."""
+    breaks = np.append(np.flatnonzero(following[:-1] != visited[1:]), len(visited) - 1)
+    parts: list[I64] = []
+    while position < block.size:
+        at = int(np.searchsorted(visited, position))
+        if at < len(visited) and visited[at] == position:
+            last = int(breaks[np.searchsorted(breaks, at)])
+            parts.append(visited[at : last + 1])
+            position = int(following[last])
+            continue
+        until = int(visited[at]) if at < len(visited) else block.size
+        walked = np.array(_walk_one_by_one(block, position, tag, until), dtype=np.int64)
+        if len(walked) == 0:
+            break
+        parts.append(walked)
+        position = int(_contents(block, walked[-1:])[1][0])
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
