@@ -32,7 +32,7 @@ class ExplaneError(Exception):
         self.subject = one_line(str(subject))
         self.reason = one_line(reason)
         self.remedy = one_line(remedy)
-        self.slug = slug
+        self.slug = slug.replace("_", "-")
         text = f"{self.subject}: {self.reason}"
         super().__init__(f"{text}; {self.remedy}" if self.remedy else text)
 

@@ -64,15 +64,15 @@ def test_partial_result_is_3(use_case: Fake) -> None:
 
 
 def test_unusable_data_is_1(use_case: Fake, capsys: Captured) -> None:
-    use_case("info", CaptureError("a.pb", "corrupt at byte 7", "capture again", "corrupt"))
+    use_case("info", CaptureError("a.pb", "corrupt at byte 7", "capture again", "a_slug"))
     assert main(["info", "a.pb"]) == 1
-    assert one_error_line(capsys) == "explane: a.pb: corrupt at byte 7; capture again"
+    assert one_error_line(capsys) == "explane: a.pb: corrupt at byte 7; capture again [a-slug]"
 
 
 def test_call_that_cannot_be_carried_out_is_2(use_case: Fake, capsys: Captured) -> None:
-    use_case("report", UsageError("out", "not written by explane", "choose another"))
+    use_case("report", UsageError("out", "not ours", "choose another", "busy"))
     assert main(["report", "x", "-o", "out"]) == 2
-    assert one_error_line(capsys) == "explane: out: not written by explane; choose another"
+    assert one_error_line(capsys) == "explane: out: not ours; choose another [busy]"
 
 
 def test_problems_of_a_check_are_1(use_case: Fake, capsys: Captured) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import documented, written
 from tests.shared import ROOT
 
 SOURCES = sorted(p for p in (ROOT / "src").rglob("*.py") if "_proto" not in p.parts)
@@ -42,3 +43,8 @@ def test_lock_file_has_hashes_for_all_and_no_address(path: Path) -> None:
 
 def test_there_are_lock_files() -> None:
     assert [path.name for path in LOCKS] == ["requirements-dev.lock", "requirements-lowest.lock"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_error_has_an_entry_among_the_messages(path: Path) -> None:
+    assert set(written(path)) <= documented()

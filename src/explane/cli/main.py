@@ -60,7 +60,7 @@ def _explain(error: Exception) -> int:
     from explane.cli.application import usage_text
 
     if isinstance(error, ExplaneError):
-        return _say(str(error), error.exit_code)
+        return _say(f"{error} [{error.slug}]", error.exit_code)
     wrong_call = usage_text(error)
     if wrong_call:
         return _say(wrong_call, EXIT_USAGE)
