@@ -83,6 +83,17 @@ lock: ## Resolve the newest versions again into the lock files
 	"$(PYTHON)" -m venv .venv-lock
 	.venv-lock/bin/pip install --quiet uv
 
+# Code that a protoc makes needs a runtime of its version or newer: this one is that of the lowest
+# protobuf in pyproject.toml.
+PROTOC := grpcio-tools==1.75.1
+
+.PHONY: proto
+proto: ## Generate the protobuf code again from hlo.proto
+	"$(PYTHON)" -m venv .venv-proto
+	.venv-proto/bin/pip install --quiet "$(PROTOC)"
+	.venv-proto/bin/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src \
+		src/explane/capture/_proto/hlo.proto
+
 .PHONY: lowest
 lowest: ## Tests with the lowest supported versions of what the package needs
 	@$(MAKE) VENV=.venv-lowest .venv-lowest/.installed
