@@ -10,21 +10,21 @@ import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit, axis_unit
 from explane.report.charts.buckets import merged
-from explane.report.charts.theme import (
-    IDLE_COLOUR,
-    KIND_COLOURS,
-    PATH_COLOUR,
-    WIDTH,
-    ChartData,
-    Rows,
-    themed,
+from explane.report.charts.lanes import (
+    LANE_HEIGHT,
+    MOST_LANES,
+    bars,
+    cut,
+    gpu_lanes,
+    hosts_shown,
+    labelled,
+    lane_order,
+    window,
 )
+from explane.report.charts.theme import PATH_COLOUR, WIDTH, ChartData, Rows, themed
 from explane.report.text import shortened, visible
 
-LANE_HEIGHT: Final = 22
 _LABEL_PIXELS: Final = 6.2
-_MOST_LANES: Final = 80
-_MOST_HOSTS: Final = 4
 _MOST_LABELS: Final = 150
 _SHORTEST_LABEL: Final = 7
 
@@ -35,7 +35,7 @@ def swimlane_chart(events: pl.DataFrame) -> dict[str, object]:
     Args:
         events: `swimlane` table of one or more hosts, with rows.
     """
-    hosts = events["host"].unique(maintain_order=True).to_list()[:_MOST_HOSTS]
+    hosts = hosts_shown(events)
     data = ChartData()
     charts = [_host_chart(events.filter(pl.col("host") == host), data) for host in hosts]
     if len(hosts) == 1:
@@ -49,36 +49,18 @@ def swimlane_chart(events: pl.DataFrame) -> dict[str, object]:
 
 def pixel_ps(events: pl.DataFrame) -> int:
     """Time that one pixel of the chart shows; at least a picosecond."""
-    start_ps, end_ps = _window(events)
+    start_ps, end_ps = window(events)
     return max(-(-(end_ps - start_ps) // WIDTH), 1)
 
 
-def lane_order(events: pl.DataFrame) -> list[str]:
-    """Lanes from top to bottom: threads, then GPUs with their streams."""
-    lanes = events.select("lane", "lane_kind", "device", "stream").unique()
-    gpu = (pl.col("lane_kind") == "gpu").alias("is_gpu")
-    return (
-        lanes.sort(gpu, "device", "stream", "lane")["lane"].unique(maintain_order=True).to_list()
-    )
-
-
-def _window(events: pl.DataFrame) -> tuple[int, int]:
-    """First start and last end of the GPU events: threads are cut to it, with some lead."""
-    gpu = events.filter(pl.col("lane_kind") == "gpu")
-    start_ps = int(gpu["start_ps"].min() or 0)  # type: ignore[arg-type]
-    end_ps = int((gpu["start_ps"] + gpu["duration_ps"]).max() or 0)  # type: ignore[arg-type]
-    return start_ps, max(end_ps, start_ps + 1)
-
-
 def _host_chart(events: pl.DataFrame, data: ChartData) -> alt.LayerChart:
-    start_ps, end_ps = _window(events)
-    inside = _cut(events.with_columns(_lane_label()), start_ps, end_ps)
-    lanes = lane_order(inside)[:_MOST_LANES]
+    start_ps, end_ps = window(events)
+    inside = cut(labelled(events), start_ps, end_ps)
+    lanes = lane_order(inside)[:MOST_LANES]
     drawing = _Drawing(data, lanes, axis_unit(end_ps - start_ps), pixel_ps(events))
     marks = merged(inside.filter(pl.col("lane").is_in(lanes)), drawing.pixel_ps)
-    gpu = set(inside.filter(pl.col("lane_kind") == "gpu")["lane"].unique())
     layers = [
-        drawing.background([lane for lane in lanes if lane in gpu], start_ps, end_ps),
+        drawing.background(gpu_lanes(inside, lanes), start_ps, end_ps),
         drawing.events(marks),
         drawing.critical_path(marks),
         drawing.labels(marks),
@@ -87,23 +69,8 @@ def _host_chart(events: pl.DataFrame, data: ChartData) -> alt.LayerChart:
     return chart.properties(width=WIDTH, height=alt.Step(LANE_HEIGHT))
 
 
-def _lane_label() -> pl.Expr:
-    return pl.col("lane").map_elements(
-        lambda lane: shortened(visible(lane), 44), return_dtype=pl.String
-    )
-
-
 def _short(host: str) -> str:
     return shortened(visible(host), 60)
-
-
-def _cut(events: pl.DataFrame, start_ps: int, end_ps: int) -> pl.DataFrame:
-    """Events inside a window; those that reach out of it are cut."""
-    begin = pl.col("start_ps").clip(start_ps, end_ps)
-    end = (pl.col("start_ps") + pl.col("duration_ps")).clip(start_ps, end_ps)
-    return events.with_columns(begin.alias("start_ps"), (end - begin).alias("duration_ps")).filter(
-        (pl.col("duration_ps") > 0) | (pl.col("lane_kind") == "gpu")
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +135,7 @@ class _Drawing:
         return text
 
     def _bars(self, rows: pl.DataFrame) -> alt.Chart:
-        words = [*KIND_COLOURS, "idle"]
-        colours = [*KIND_COLOURS.values(), IDLE_COLOUR]
-        kinds = alt.Color("kind:N").scale(domain=words, range=colours)
-        lane = alt.Y("lane:N").scale(domain=self.lanes).title(None)
-        time = alt.X("start:Q").scale(nice=False, zero=False)
-        bars: alt.Chart = (
-            self.data.chart(self._rows(rows))
-            .mark_bar(height=LANE_HEIGHT - 4)
-            .encode(
-                x=time.title(f"time since the first kernel of the step ({self.unit.name})"),
-                x2="end",
-                y=lane.axis(grid=False, ticks=False, domain=False),
-                color=kinds.legend(columns=len(words)),
-            )
-        )
-        return bars
+        return bars(self.data.chart(self._rows(rows)), self.lanes, self.unit)
 
     def _rows(self, frame: pl.DataFrame) -> Rows:
         """Rows for the chart: times in the axis's unit, which only pictures use."""

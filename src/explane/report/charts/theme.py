@@ -49,9 +49,9 @@ class ChartData:
     def __init__(self) -> None:
         self.sets: dict[str, Rows] = {}
 
-    def chart(self, rows: Rows) -> alt.Chart:
-        """A chart on these rows."""
-        name = f"data{len(self.sets)}"
+    def chart(self, rows: Rows, name: str = "") -> alt.Chart:
+        """A chart on these rows, under a name of its own when it is to be changed later."""
+        name = name or f"data{len(self.sets)}"
         self.sets[name] = rows
         return alt.Chart(alt.NamedData(name))
 
