@@ -14,6 +14,9 @@ BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
 WORKERS ?= 2
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+FUZZ_MUTANTS ?= 20000
+FUZZ_SECONDS ?= 1800
+FUZZ_FILES ?= $(wildcard ../shared/captures/real/*/*.xplane.pb ../shared/captures/real/*/*.json.gz)
 DEMO_OUT ?= demo-report
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 "$(PYTHON)" -m pip --python $(BIN)/python
 
@@ -62,6 +65,14 @@ test: env ## All tests; TESTS=path chooses, WORKERS=n sets the processes
 .PHONY: browser
 browser: env ## Only the tests that drive headless Chromium
 	$(BIN)/pytest -q -m browser
+
+.PHONY: fuzz
+fuzz: env ## Damaged captures for FUZZ_SECONDS; FUZZ_FILES= whole captures to damage
+	@mkdir -p out
+	@$(BIN)/python -c 'from pathlib import Path; from tests.cli.captures import *; \
+		write_small_capture(Path("out/small"))'
+	$(BIN)/python tools/fuzz.py --mutants $(FUZZ_MUTANTS) --seconds $(FUZZ_SECONDS) \
+		$$(find out/small -name 'node.*') $(FUZZ_FILES)
 
 ##@ Develop
 
