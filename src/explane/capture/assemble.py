@@ -6,9 +6,9 @@ kinds, drops markers, splits host events from launches, judges times and sorts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from explane.capture.times import judge_times
 NO_HINT: Final = 255
 
 _Columns = TypeVar("_Columns")
+_Array = npt.NDArray[Any]
 
 
 class StringPool:
@@ -144,39 +145,86 @@ def assemble(
     `HostEvents` promise.
 
     Args:
-        device: Events of all device streams.
-        host: Events of all host threads.
+        device: Events of all device streams. Taken over: its columns are put in order in place.
+        host: Events of all host threads, taken over too.
         pool: Pool of the name and text codes.
         options: Host events to leave out.
     """
     options = options or ReadOptions()
     launches, host_events, n_python = _host_tables(host, pool, options)
+    del host
     kinds, markers = _kinds(device, pool)
-    work = kinds != Kind.MARKER
-    if not work.all():
-        device, kinds = take(device, np.flatnonzero(work)), kinds[work]
-    order = _device_order(device)
-    device, kinds = take(device, order), kinds[order]
+    if markers:
+        work = np.flatnonzero(kinds != Kind.MARKER)
+        device, kinds = take(device, work), kinds[work]
+    order = sort_order(device.device, device.start_ps, device.stream)
+    reorder(device, order)
+    kinds = kinds if order is None else kinds[order]
     time_ok, notes = judge_times(device, launches, host_events)
     kernels = _kernels(device, kinds, time_ok)
     notes += _graph_notes(kernels, pool)
     return Records(kernels, launches, host_events, markers, tuple(notes), n_python)
 
 
-def take(columns: _Columns, rows: npt.NDArray[np.intp] | Bools) -> _Columns:
-    """Rows of all columns of a table whose fields are arrays."""
-    parts = {f.name: getattr(columns, f.name)[rows] for f in fields(columns)}  # type: ignore[arg-type]
+def sort_order(*keys: _Array) -> npt.NDArray[np.intp] | None:
+    """Stable order of rows by some keys, the first key first; None when they are in order."""
+    equal = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
+    for key in keys:
+        if _is_constant(key):
+            continue
+        if np.any(equal & (key[:-1] > key[1:])):
+            return np.lexsort(keys[::-1])
+        equal &= key[:-1] == key[1:]
+    return None
+
+
+def take(columns: _Columns, rows: npt.NDArray[np.intp]) -> _Columns:
+    """Rows of all columns of a table whose fields are arrays; a copy."""
+    parts = {f.name: _pick(getattr(columns, f.name), rows) for f in fields(columns)}  # type: ignore[arg-type]
     return type(columns)(**parts)
 
 
-def concatenate(tables: Sequence[_Columns], kind: type[_Columns]) -> _Columns:
-    """One table of all; with the right types also when there is none."""
-    parts = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        columns = [getattr(table, field.name) for table in tables]
-        dtype = _DTYPES[str(field.type)]
-        parts[field.name] = np.concatenate(columns) if columns else np.zeros(0, dtype)
-    return kind(**parts)
+def _pick(column: _Array, rows: npt.NDArray[np.intp]) -> _Array:
+    if _is_constant(column) and len(rows):
+        return np.broadcast_to(column[0], len(rows))
+    return column[rows]
+
+
+def reorder(columns: object, order: npt.NDArray[np.intp] | None) -> None:
+    """Put the rows of a table into another order, in place; None leaves them as they are."""
+    if order is None:
+        return
+    for field in fields(columns):  # type: ignore[arg-type]
+        column = getattr(columns, field.name)
+        if not _is_constant(column):
+            column[:] = column[order]
+
+
+def concatenate(tables: list[_Columns], kind: type[_Columns]) -> _Columns:
+    """One table of all; with the right types also when there is none.
+
+    The list is emptied, so that its columns can be freed one by one. A column that has one value
+    throughout takes no memory (`np.broadcast_to`).
+    """
+    names = {f.name: str(f.type) for f in fields(kind)}  # type: ignore[arg-type]
+    pieces = {name: [getattr(table, name) for table in tables] for name in names}
+    tables.clear()
+    columns = {name: _join(pieces.pop(name), _DTYPES[text]) for name, text in names.items()}
+    return kind(**columns)
+
+
+def _join(columns: list[_Array], dtype: type) -> _Array:
+    columns = [column for column in columns if len(column)]
+    if not columns:
+        return np.zeros(0, dtype)
+    if all(_is_constant(c) for c in columns) and len({int(c[0]) for c in columns}) == 1:
+        return np.broadcast_to(columns[0][0], sum(map(len, columns)))
+    return np.concatenate(columns)
+
+
+def _is_constant(column: _Array) -> bool:
+    """Whether a column is one value, stored once."""
+    return len(column) > 0 and column.strides == (0,)
 
 
 _DTYPES: Final = {"I32": np.int32, "I64": np.int64, "U8": np.uint8}
@@ -192,11 +240,11 @@ def missing_texts(count: int) -> I32:
     return np.broadcast_to(np.int32(MISSING), (count,))
 
 
-def _by_name(codes: I32, pool: StringPool, test: np.ufunc | object) -> Bools:
+def _by_name(codes: I32, pool: StringPool, test: Callable[[str], bool]) -> Bools:
     """A test of names, run once per distinct code, spread over the events."""
     answers = np.zeros(len(pool.strings) + 1, dtype=bool)
     for code in distinct(codes, len(pool.strings)):
-        answers[code] = test(pool.strings[code])  # type: ignore[operator]
+        answers[code] = test(pool.strings[code])
     return answers[codes]
 
 
@@ -222,11 +270,6 @@ def _kinds(device: DeviceColumns, pool: StringPool) -> tuple[U8, dict[str, int]]
     return kinds, dict(sorted(names))
 
 
-def _device_order(device: DeviceColumns) -> npt.NDArray[np.intp]:
-    """Row order by (device, start_ps, stream, file order)."""
-    return np.lexsort((device.stream, device.start_ps, device.device))
-
-
 def _kernels(device: DeviceColumns, kinds: U8, time_ok: Bools) -> Kernels:
     parts = {f.name: getattr(device, f.name) for f in fields(device) if f.name != "hint"}
     return Kernels(kind=kinds, time_ok=time_ok, **parts)
@@ -237,16 +280,22 @@ def _host_tables(
 ) -> tuple[Launches, HostEvents, int]:
     """Launches and the other host events, each sorted, and the number of python events."""
     called = host.correlation_id != MISSING
+    n_called = int(np.count_nonzero(called))
+    if n_called == len(called):
+        return _launches(host, pool), _host_events(take(host, np.zeros(0, np.intp))), 0
     python = ~called & _by_name(host.name, pool, is_python_event)
     n_python = int(np.count_nonzero(python))
-    kept = ~called if options.python_events else ~called & ~python
-    if not options.host_events:
-        kept = np.zeros_like(called)
-    return _launches(take(host, called), pool), _host_events(take(host, kept)), n_python
+    launches = _launches(take(host, np.flatnonzero(called)), pool)
+    kept = np.zeros(0, np.intp)
+    if options.host_events:
+        kept = np.flatnonzero(~called if options.python_events else ~(called | python))
+    others = host if len(kept) == len(called) else take(host, kept)
+    del host, python, kept
+    return launches, _host_events(others), n_python
 
 
 def _launches(host: HostColumns, pool: StringPool) -> Launches:
-    host = take(host, np.lexsort((host.thread, host.start_ps)))
+    reorder(host, sort_order(host.start_ps, host.thread))
     return Launches(
         thread=host.thread,
         start_ps=host.start_ps,
@@ -261,7 +310,7 @@ def _launches(host: HostColumns, pool: StringPool) -> Launches:
 
 
 def _host_events(host: HostColumns) -> HostEvents:
-    host = take(host, np.lexsort((-host.duration_ps, host.start_ps, host.thread)))
+    reorder(host, sort_order(host.thread, host.start_ps, -host.duration_ps))
     return HostEvents(
         thread=host.thread,
         start_ps=host.start_ps,

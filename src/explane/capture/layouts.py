@@ -28,6 +28,7 @@ from explane.capture.wire import FIXED64, LENGTH, VARINT, Field, fields, signed
 
 _WORD_BYTES: Final = 8
 _MORE_BITS: Final = 0x80
+_TILE_ROWS: Final = 64
 
 
 class Place(NamedTuple):
@@ -50,7 +51,7 @@ class Layout:
 
     Attributes:
         n_words: Words per row: the event's bytes, and one word more for reading at its end.
-        mask: Bits that make the structure, as words.
+        mask_tile: Bits that make the structure, as words, for some rows one after the other.
         pattern: The event it was found on, under the mask.
         numbers: Place of metadata_id 1, offset_ps 2 and duration_ps 3 by field number.
         aggregated: True when num_occurrences is set in place of an offset.
@@ -58,7 +59,7 @@ class Layout:
     """
 
     n_words: int
-    mask: U64
+    mask_tile: U64
     pattern: U64
     numbers: Mapping[int, Place]
     aggregated: bool
@@ -66,7 +67,14 @@ class Layout:
 
     def matches(self, rows: U64) -> Bools:
         """Which rows (events of the layout's length) have this layout."""
-        masked = rows & self.mask
+        masked = np.empty_like(rows)
+        # Long inner loops: many rows are masked as if they were one.
+        n_tiled = len(rows) - len(rows) % _TILE_ROWS
+        tiled = (-1, _TILE_ROWS * self.n_words)
+        np.bitwise_and(
+            rows[:n_tiled].reshape(tiled), self.mask_tile, out=masked[:n_tiled].reshape(tiled)
+        )
+        np.bitwise_and(rows[n_tiled:], self.mask_tile[: self.n_words], out=masked[n_tiled:])
         kind = np.dtype((np.void, _WORD_BYTES * self.n_words))
         same: Bools = masked.view(kind)[:, 0] == self.pattern.view(kind)[0]
         return same
@@ -102,7 +110,8 @@ def find_layout(event: bytes, wanted: Mapping[int, str]) -> Layout:
     row[: len(event)] = np.frombuffer(event, dtype=np.uint8)
     words = mask.view(np.uint64)
     pattern = row.view(np.uint64) & words
-    return Layout(len(words), words, pattern, numbers, aggregated, stats)
+    tile = np.tile(words, _TILE_ROWS)
+    return Layout(len(words), tile, pattern, numbers, aggregated, stats)
 
 
 def _mark(mask: U8, item: Field, position: int) -> None:

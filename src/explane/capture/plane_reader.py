@@ -214,8 +214,8 @@ def _device_columns(
         other = text(name)
         details = np.where(other >= 0, other, details)
     return DeviceColumns(
-        device=np.full(count, ordinal, dtype=np.int32),
-        stream=np.full(count, line.line_id, dtype=np.int64),
+        device=np.broadcast_to(np.int32(ordinal), count),
+        stream=np.broadcast_to(np.int64(line.line_id), count),
         start_ps=table.offset_ps[rows],
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),
@@ -253,7 +253,7 @@ def _host_columns(table: EventTable, values: PlaneValues) -> HostColumns:
 
     hlo_op = table.stats.get("hlo_op")
     return HostColumns(
-        thread=np.zeros(count, dtype=np.int32),
+        thread=np.broadcast_to(np.int32(0), count),
         start_ps=table.offset_ps[rows],
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),

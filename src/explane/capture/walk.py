@@ -18,15 +18,15 @@ from typing import Final
 import numpy as np
 
 from explane.capture.blocks import Block
-from explane.capture.model import I64
+from explane.capture.model import I64, Bools
 from explane.capture.varints import read_varints
 
 _LANE_BYTES: Final = 4096
 _SEARCH_BYTES: Final = 512
 _LEAST_LANES: Final = 32
 _VARINT_MORE: Final = 0x80
-# Field 1 as a varint: metadata_id, with which every event begins.
-_FIRST_INNER_TAG: Final = 0x08
+_ID_TAG: Final = 1 << 3
+_OFFSET_TAG: Final = 2 << 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +87,40 @@ def _long_length(data: memoryview, position: int, size: int) -> tuple[int, int]:
 
 def _contents(block: Block, positions: I64) -> tuple[I64, I64]:
     """Content spans of fields that are known to lie whole in the block."""
-    starts, lengths = _lengths(block, positions)
+    starts, ends = _spans(positions, block.words[positions].view(np.int64))
     odd = np.flatnonzero(starts < 0)
     if len(odd):
         values, sizes = read_varints(block, positions[odd] + 1)
         starts[odd] = positions[odd] + 1 + sizes
-        lengths[odd] = values.astype(np.int64)
-    return starts, starts + lengths
+        ends[odd] = starts[odd] + values.astype(np.int64)
+    return starts, ends
 
 
-def _lengths(block: Block, positions: I64) -> tuple[I64, I64]:
-    """Start of content and length of fields whose length takes one to three bytes.
+def _spans(positions: I64, words: I64) -> tuple[I64, I64]:
+    """Content spans of fields whose length takes one to three bytes.
 
-    Start is -1 for longer lengths.
+    Args:
+        positions: Of the fields' tags.
+        words: The words there: tag, length and first bytes of the content.
+
+    Returns:
+        Starts and ends; both -1 for longer lengths.
     """
-    words = block.words[positions].view(np.int64) >> 8
+    second = (words >> 15) & 1
     starts = positions + 2
-    lengths = words & 0x7F
-    more = np.flatnonzero(words & 0x80)
-    if len(more):
-        words = words[more]
-        lengths[more] |= (words >> 1) & 0x3F80
-        starts[more] += 1
-        third = np.flatnonzero(words & 0x8000)
-        rows, words = more[third], words[third]
-        lengths[rows] |= (words >> 2) & 0x1FC000
-        starts[rows] = np.where(words & 0x800000, -1, starts[rows] + 1)
-    return starts, lengths
+    starts += second
+    ends = (words >> 8) & 0x7F
+    ends += ((words >> 9) & 0x3F80) * second
+    third = np.flatnonzero((words >> 23) & second)
+    if len(third):
+        longer = words[third]
+        ends[third] += (longer >> 10) & 0x1FC000
+        starts[third] += 1
+    ends += starts
+    if len(third):
+        beyond = third[(longer >> 31) & 1 == 1]
+        starts[beyond] = ends[beyond] = -1
+    return starts, ends
 
 
 def _walk_lanes(block: Block, position: int, tag: int) -> I64:
@@ -131,43 +138,54 @@ def _walk_lanes(block: Block, position: int, tag: int) -> I64:
 def _lane_heads(block: Block, position: int, tag: int) -> I64:
     """Where lanes begin: the true start, and per lane the first place that looks like a field.
 
-    Such a place holds the tag, a length, the tag of the first field inside (field 1, a varint),
-    and the same tag again where it would end.
+    Such a place holds the tag, a length, the first two fields of an event, and the same tag again
+    where it would end.
     """
     lanes = np.arange(position + _LANE_BYTES, block.size - _SEARCH_BYTES, _LANE_BYTES)
     windows = block.data[lanes[:, None] + np.arange(_SEARCH_BYTES)]
     lane, offset = np.nonzero(windows == tag)
     guesses = lanes[lane] + offset
-    starts, lengths = _lengths(block, guesses)
-    following = starts + lengths
-    fits = (starts > 0) & (following < block.size)
-    following[~fits] = 0
-    likely = fits & (block.data[starts] == _FIRST_INNER_TAG) & (block.data[following] == tag)
-    rows = np.flatnonzero(likely)
-    _, first = np.unique(lane[rows], return_index=True)
-    return np.concatenate([[position], guesses[rows[first]]]).astype(np.int64)
+    starts, ends = _spans(guesses, block.words[guesses].view(np.int64))
+    fits = np.flatnonzero((starts > 0) & (ends < block.size))
+    fits = fits[block.data[ends[fits]] == tag]
+    fits = fits[_begins_like_event(block.words[starts[fits]].view(np.int64))]
+    _, first = np.unique(lane[fits], return_index=True)
+    return np.concatenate([[position], guesses[fits[first]]]).astype(np.int64)
+
+
+def _begins_like_event(words: I64) -> Bools:
+    """Which first words of a message look like an event's: metadata_id, then offset_ps.
+
+    The stats inside of an event look alike but for the second field.
+    """
+    wide = (words >> 15) & 1
+    wider = (words >> 23) & wide
+    second_tag = (words >> (16 + 8 * (wide + wider))) & 0xFF
+    return ((words & 0xFF) == _ID_TAG) & (second_tag == _OFFSET_TAG)
 
 
 def _walk_abreast(block: Block, heads: I64, tag: int) -> tuple[I64, I64]:
     """Positions visited by all lanes, in order, and the position that follows each."""
-    stops = np.append(heads[1:], block.size)
-    lane, at = np.arange(len(heads)), heads
+    lane, at, stops = np.arange(len(heads)), heads, np.append(heads[1:], block.size)
     steps: list[tuple[I64, I64, I64]] = []
     while len(at):
-        starts, lengths = _lengths(block, at)
-        following = starts + lengths
-        good = (block.data[at] == tag) & (starts > 0) & (following <= block.size)
+        words = block.words[at].view(np.int64)
+        starts, ends = _spans(at, words)
+        good = (words & 0xFF == tag) & (starts > 0) & (ends <= block.size)
         if not good.all():
-            lane, at, following = lane[good], at[good], following[good]
-        steps.append((lane, at, following))
-        alive = following < stops[lane]
-        lane, at = lane[alive], following[alive]
+            lane, at, ends, stops = lane[good], at[good], ends[good], stops[good]
+        steps.append((lane, at, ends))
+        alive = ends < stops
+        at = ends
+        if not alive.all():
+            lane, at, stops = lane[alive], at[alive], stops[alive]
     counts = np.bincount(np.concatenate([step[0] for step in steps]), minlength=len(heads))
     slots = np.cumsum(counts) - counts
     visited = np.empty((2, int(counts.sum())), dtype=np.int64)
-    for number, (lane, at, following) in enumerate(steps):
-        visited[0, slots[lane] + number] = at
-        visited[1, slots[lane] + number] = following
+    for number, (lane, at, ends) in enumerate(steps):
+        slot = slots[lane] + number
+        visited[0, slot] = at
+        visited[1, slot] = ends
     return visited[0], visited[1]
 
 

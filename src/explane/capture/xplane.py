@@ -27,7 +27,16 @@ from explane.capture.assemble import (
     assemble,
     concatenate,
 )
-from explane.capture.model import MISSING, Capture, Device, Note, NoteKind, StoredProgram, Thread
+from explane.capture.model import (
+    I32,
+    MISSING,
+    Capture,
+    Device,
+    Note,
+    NoteKind,
+    StoredProgram,
+    Thread,
+)
 from explane.capture.options import ReadOptions
 from explane.capture.plane_reader import Counts, PlaneReader
 from explane.capture.planes import XPlane, XSpace, plane_name, read_stat, scan_plane, scan_space
@@ -156,7 +165,7 @@ class _Reader:
             thread = self.threads.setdefault(key, len(self.threads))
             if thread == len(self.thread_names):
                 self.thread_names.append((line_id, names[at]))
-            self.host_tables.append(replace(table, thread=np.full_like(table.thread, thread)))
+            self.host_tables.append(replace(table, thread=_all_equal(thread, len(table.name))))
         self.counts.add(read.counts)
 
     def _read_programs(self, plane: XPlane) -> None:
@@ -242,3 +251,7 @@ def _program_id(key: int, name: str, stat: object) -> int:
         return integer(str(stat))
     found = _PROGRAM_ID.search(name)
     return integer(found.group(1)) if found else key
+
+
+def _all_equal(thread: int, count: int) -> I32:
+    return np.broadcast_to(np.int32(thread), count)
