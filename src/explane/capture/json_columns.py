@@ -78,7 +78,8 @@ class ColumnReader:
     Attributes:
         pool: Pool of all texts.
         keeps_python: Whether events of the Python tracer are kept.
-        n_python_events: Those that were not kept.
+        n_events: Complete events, kept or not.
+        n_python_events: Those of the Python tracer that were not kept.
         processes: `process_name` by pid.
         threads: `thread_name` by (pid, tid), in file order.
         thread_order: `thread_sort_index` by (pid, tid).
@@ -93,6 +94,7 @@ class ColumnReader:
 
     pool: StringPool
     keeps_python: bool = True
+    n_events: int = 0
     n_python_events: int = 0
     processes: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -114,6 +116,7 @@ class ColumnReader:
             for event in events:
                 if event.get("ph") != "X":
                     self._other(event, complete)
+        self.n_events += len(complete)
         if not self.keeps_python:
             complete = self._without_python(complete)
         try:

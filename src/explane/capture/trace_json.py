@@ -30,7 +30,7 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
 
     Returns:
         The capture with `source` "json"; `partial` when a part of the file is missing or can't
-        be read.
+        be read. Its `session` has the count of complete events as `n_trace_events`.
 
     Raises:
         CaptureError: It can't be opened, or is no JSON with `traceEvents`.
@@ -55,6 +55,7 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
         threads=tuple(layout.threads),
         devices=layout.devices,
         markers=records.markers,
+        session={"n_trace_events": columns.n_events},
         other_planes=tuple(layout.other_planes),
         notes=(*json_notes(blocks, reader, columns, layout), *records.notes),
         partial=damaged or reader.n_broken > 0 or not reader.is_closed,
