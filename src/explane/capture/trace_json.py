@@ -12,13 +12,14 @@ from pathlib import Path
 
 from explane.capture.assemble import StringPool, assemble
 from explane.capture.filenames import host_stem
-from explane.capture.json_columns import ColumnReader
+from explane.capture.json_columns import ColumnReader, EventColumns
 from explane.capture.json_events import EventReader
 from explane.capture.json_layout import Layout
 from explane.capture.json_notes import json_notes
 from explane.capture.model import Capture
 from explane.capture.options import ReadOptions
 from explane.capture.text_blocks import BlockReader
+from explane.errors import CaptureError
 
 
 def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
@@ -38,8 +39,7 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
     options = options or ReadOptions()
     blocks, reader = BlockReader(path), EventReader(path)
     columns = ColumnReader(StringPool(), options.python_events and options.host_events)
-    batches = [columns.columns(batch) for batch in reader.batches(blocks)]
-    columns.finish()
+    batches = _batches(blocks, reader, columns)
     layout = Layout(columns.processes, columns.threads, columns.thread_order)
     device, host = layout.tables(batches)
     records = assemble(device, host, columns.pool, options)
@@ -61,3 +61,19 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
         partial=damaged or reader.n_broken > 0 or not reader.is_closed,
         n_python_events=records.n_python_events + columns.n_python_events,
     )
+
+
+def _batches(
+    blocks: BlockReader, reader: EventReader, columns: ColumnReader
+) -> list[EventColumns]:
+    """Columns of all batches of a file."""
+    try:
+        batches = [columns.columns(batch) for batch in reader.batches(blocks)]
+    except CaptureError:
+        if not blocks.problems:
+            raise
+        reason = f"damaged before its first event: {blocks.problems[0].text}"
+        remedy = "copy the file again in binary form"
+        raise CaptureError(blocks.path, reason, remedy, "damaged-capture") from None
+    columns.finish()
+    return batches

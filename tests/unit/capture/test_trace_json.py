@@ -353,6 +353,13 @@ def test_truncated_gzip_is_partial_and_says_so(path: Path) -> None:
     assert list(slugs(capture)) == ["truncated_gzip"]
 
 
+@pytest.mark.parametrize("n_bytes", [2, 12, 25])
+def test_gzip_cut_before_the_first_event_is_one_line(path: Path, n_bytes: int) -> None:
+    packed = gzip.compress(text_of(HEAD + kernels(100)).encode())
+    with pytest.raises(CaptureError, match=f"gzip ends too early, after {n_bytes} bytes"):
+        read(path, packed[:n_bytes])
+
+
 def test_checksum_and_garbage_are_noted_but_lose_nothing(path: Path) -> None:
     packed = bytearray(gzip.compress(text_of(HEAD + kernels(9)).encode()))
     capture = read(path, bytes(packed) + b"xx")
