@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from explane.capture.model import I32, I64
 
-def text_column(
-    name: str, codes: npt.NDArray[np.signedinteger[npt.NBitBase]], strings: Sequence[str]
-) -> pl.Series:
+
+def text_column(name: str, codes: I32 | I64, strings: Sequence[str]) -> pl.Series:
     """A text column from codes into a pool; a negative code gives null.
 
     Args:
@@ -23,7 +22,7 @@ def text_column(
     return pool.gather(np.where(codes < 0, len(strings), codes).astype(np.uint32))
 
 
-def id_column(name: str, values: npt.NDArray[np.int64]) -> pl.Series:
+def id_column(name: str, values: I64) -> pl.Series:
     """An integer column where a missing id (-1) is null."""
     series = pl.Series(name, values)
     return series.set(series == -1, None)
