@@ -150,9 +150,33 @@ def assemble(
         pool: Pool of the name and text codes.
         options: Host events to leave out.
     """
-    options = options or ReadOptions()
-    launches, host_events, n_python = _host_tables(host, pool, options)
+    host_parts = split_host(host)
     del host
+    return assemble_parts(device, *host_parts, pool, options or ReadOptions())
+
+
+def split_host(host: HostColumns) -> tuple[HostColumns, HostColumns]:
+    """Launches (events with a correlation id) and the other events."""
+    called = host.correlation_id != MISSING
+    n_called = int(np.count_nonzero(called))
+    none = np.zeros(0, dtype=np.intp)
+    if n_called in (0, len(called)):
+        empty = take(host, none)
+        return (host, empty) if n_called else (empty, host)
+    return take(host, np.flatnonzero(called)), take(host, np.flatnonzero(~called))
+
+
+def assemble_parts(
+    device: DeviceColumns,
+    called: HostColumns,
+    others: HostColumns,
+    pool: StringPool,
+    options: ReadOptions,
+) -> Records:
+    """`assemble` of host events that are split already; all tables are taken over."""
+    launches = _launches(called, pool)
+    others, n_python = _kept(others, pool, options)
+    host_events = _host_events(others)
     kinds, markers = _kinds(device, pool)
     if markers:
         work = np.flatnonzero(kinds != Kind.MARKER)
@@ -275,23 +299,15 @@ def _kernels(device: DeviceColumns, kinds: U8, time_ok: Bools) -> Kernels:
     return Kernels(kind=kinds, time_ok=time_ok, **parts)
 
 
-def _host_tables(
-    host: HostColumns, pool: StringPool, options: ReadOptions
-) -> tuple[Launches, HostEvents, int]:
-    """Launches and the other host events, each sorted, and the number of python events."""
-    called = host.correlation_id != MISSING
-    n_called = int(np.count_nonzero(called))
-    if n_called == len(called):
-        return _launches(host, pool), _host_events(take(host, np.zeros(0, np.intp))), 0
-    python = ~called & _by_name(host.name, pool, is_python_event)
+def _kept(host: HostColumns, pool: StringPool, options: ReadOptions) -> tuple[HostColumns, int]:
+    """Host events that the options keep, and the number of python events among all."""
+    python = _by_name(host.name, pool, is_python_event)
     n_python = int(np.count_nonzero(python))
-    launches = _launches(take(host, np.flatnonzero(called)), pool)
-    kept = np.zeros(0, np.intp)
-    if options.host_events:
-        kept = np.flatnonzero(~called if options.python_events else ~(called | python))
-    others = host if len(kept) == len(called) else take(host, kept)
-    del host, python, kept
-    return launches, _host_events(others), n_python
+    if not options.host_events:
+        return take(host, np.zeros(0, dtype=np.intp)), n_python
+    if n_python and not options.python_events:
+        return take(host, np.flatnonzero(~python)), n_python
+    return host, n_python
 
 
 def _launches(host: HostColumns, pool: StringPool) -> Launches:

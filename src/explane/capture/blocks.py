@@ -7,6 +7,7 @@ whether a field ends in time is checked by position, never by what was read.
 
 from __future__ import annotations
 
+import mmap
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,7 @@ class Block:
         self.size = end - start
         self.data: U8 = np.zeros(self.size + _PAD_BYTES, dtype=np.uint8)
         self.data[: self.size] = np.frombuffer(buffer, np.uint8, self.size, start)
+        _release(buffer, start, end)
         self.words: U64 = np.lib.stride_tricks.as_strided(
             self.data[:8].view("<u8"), shape=(self.size + 8,), strides=(1,), writeable=False
         )
@@ -48,3 +50,12 @@ class Block:
         )
         gathered: U64 = every[starts].view(np.uint64).reshape(len(starts), n_words)
         return gathered
+
+
+def _release(buffer: Buffer, start: int, end: int) -> None:
+    """Tell the system that whole pages of a mapped file were used and need not stay in memory."""
+    if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = end // mmap.PAGESIZE * mmap.PAGESIZE
+        if first < last:
+            buffer.madvise(mmap.MADV_DONTNEED, first, last - first)

@@ -29,6 +29,7 @@ from explane.capture.wire import FIXED64, LENGTH, VARINT, Field, fields, signed
 _WORD_BYTES: Final = 8
 _MORE_BITS: Final = 0x80
 _TILE_ROWS: Final = 64
+_SLICE_ROWS: Final = 2048
 
 
 class Place(NamedTuple):
@@ -67,17 +68,26 @@ class Layout:
 
     def matches(self, rows: U64) -> Bools:
         """Which rows (events of the layout's length) have this layout."""
-        masked = np.empty_like(rows)
-        # Long inner loops: many rows are masked as if they were one.
+        kind = np.dtype((np.void, _WORD_BYTES * self.n_words))
+        pattern = self.pattern.view(kind)[0]
+        same = np.empty(len(rows), dtype=bool)
+        # Slices and scratch space that stay in the processor's cache.
+        scratch = np.empty((min(_SLICE_ROWS, len(rows)), self.n_words), dtype=np.uint64)
+        for at in range(0, len(rows), _SLICE_ROWS):
+            part = rows[at : at + _SLICE_ROWS]
+            masked = scratch[: len(part)]
+            self._mask(part, masked)
+            same[at : at + len(part)] = masked.view(kind)[:, 0] == pattern
+        return same
+
+    def _mask(self, rows: U64, masked: U64) -> None:
+        """Rows under the mask; many rows are masked as if they were one, for long inner loops."""
         n_tiled = len(rows) - len(rows) % _TILE_ROWS
         tiled = (-1, _TILE_ROWS * self.n_words)
         np.bitwise_and(
             rows[:n_tiled].reshape(tiled), self.mask_tile, out=masked[:n_tiled].reshape(tiled)
         )
         np.bitwise_and(rows[n_tiled:], self.mask_tile[: self.n_words], out=masked[n_tiled:])
-        kind = np.dtype((np.void, _WORD_BYTES * self.n_words))
-        same: Bools = masked.view(kind)[:, 0] == self.pattern.view(kind)[0]
-        return same
 
 
 def words_of(size: int) -> int:

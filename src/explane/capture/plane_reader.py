@@ -18,6 +18,7 @@ from explane.capture.assemble import (
     StringPool,
     missing_numbers,
     missing_texts,
+    split_host,
 )
 from explane.capture.classify import LineRole, role_of_line
 from explane.capture.events import EventTable, Wanted, event_tables, read_head
@@ -89,10 +90,17 @@ class DevicePlane:
 
 @dataclass(frozen=True, slots=True)
 class HostPlane:
-    """One host plane: heads of its lines, and one table per line with events."""
+    """One host plane.
+
+    Attributes:
+        lines: Heads of its lines.
+        called: Launches, each table with the position of its line.
+        others: Other events, likewise.
+    """
 
     lines: list[XLine]
-    tables: list[tuple[int, HostColumns]]
+    called: list[tuple[int, HostColumns]]
+    others: list[tuple[int, HostColumns]]
     counts: Counts
 
 
@@ -129,18 +137,20 @@ class PlaneReader:
         values = self.values(plane)
         stats = stat_ids(self._buffer, plane.stat_metadata, _HOST_STATS)
         wanted = Wanted(stats) if python_events else Wanted(stats, self._python_ids(plane))
-        counts, tables, lines = Counts(), [], []
+        read = HostPlane([], [], [], Counts())
         for span in plane.lines:
             line, first = read_head(self._buffer, span)
             parts = []
             for table in event_tables(self._buffer, line, first, wanted):
-                parts.append(_host_columns(table, values))
-                counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-                counts.n_python_events += table.n_skipped
-            tables += [(len(lines), _from_start(part, line)) for part in parts]
-            lines.append(line)
-        _finish(counts, values)
-        return HostPlane(lines, tables, counts)
+                parts.append(split_host(_host_columns(table, values)))
+                read.counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+                read.counts.n_python_events += table.n_skipped
+            at = len(read.lines)
+            read.called.extend((at, _from_start(called, line)) for called, _ in parts)
+            read.others.extend((at, _from_start(others, line)) for _, others in parts)
+            read.lines.append(line)
+        _finish(read.counts, values)
+        return read
 
     def _python_ids(self, plane: XPlane) -> I64:
         """Metadata ids of the Python tracer's events, sorted."""

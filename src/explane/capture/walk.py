@@ -22,7 +22,7 @@ from explane.capture.model import I64, Bools
 from explane.capture.varints import read_varints
 
 _LANE_BYTES: Final = 4096
-_SEARCH_BYTES: Final = 512
+_SEARCH_BYTES: Final = 256
 _LEAST_LANES: Final = 32
 _VARINT_MORE: Final = 0x80
 _ID_TAG: Final = 1 << 3

@@ -24,11 +24,10 @@ from explane.capture.assemble import (
     DeviceColumns,
     HostColumns,
     StringPool,
-    assemble,
+    assemble_parts,
     concatenate,
 )
 from explane.capture.model import (
-    I32,
     MISSING,
     Capture,
     Device,
@@ -39,7 +38,15 @@ from explane.capture.model import (
 )
 from explane.capture.options import ReadOptions
 from explane.capture.plane_reader import Counts, PlaneReader
-from explane.capture.planes import XPlane, XSpace, plane_name, read_stat, scan_plane, scan_space
+from explane.capture.planes import (
+    XLine,
+    XPlane,
+    XSpace,
+    plane_name,
+    read_stat,
+    scan_plane,
+    scan_space,
+)
 from explane.capture.stats import integer
 from explane.capture.wire import Buffer, WireError
 from explane.capture.xplane_notes import count_notes, message_notes, nature_of
@@ -108,10 +115,11 @@ class _Reader:
         self.damages: list[Note] = []
         self.counts = Counts()
         self.device_tables: list[DeviceColumns] = []
-        self.host_tables: list[HostColumns] = []
+        self.called_tables: list[HostColumns] = []
+        self.other_tables: list[HostColumns] = []
         self.devices: list[Device] = []
-        self.threads: dict[tuple[int, str], int] = {}
-        self.thread_names: list[tuple[int, str]] = []
+        self.threads: list[Thread] = []
+        self.thread_of: dict[tuple[int, str], int] = {}
         self.programs: dict[int, StoredProgram] = {}
         self.session: dict[str, int | float | str] = {}
         self.other: list[str] = []
@@ -157,16 +165,19 @@ class _Reader:
         options = self.options
         kept = options.python_events and options.host_events
         read = self.planes.host(plane, python_events=kept)
-        names = [self.pool.decode(line.name or line.display_name) for line in read.lines]
-        for at, table in read.tables:
-            # Lines with one id are one thread, whatever plane they are in.
-            line_id = read.lines[at].line_id
-            key = (line_id, "" if line_id else names[at])
-            thread = self.threads.setdefault(key, len(self.threads))
-            if thread == len(self.thread_names):
-                self.thread_names.append((line_id, names[at]))
-            self.host_tables.append(replace(table, thread=_all_equal(thread, len(table.name))))
+        threads = [self._thread(line) for line in read.lines]
+        self.called_tables += [_on_thread(table, threads[at]) for at, table in read.called]
+        self.other_tables += [_on_thread(table, threads[at]) for at, table in read.others]
         self.counts.add(read.counts)
+
+    def _thread(self, line: XLine) -> int:
+        """Index of a line's thread: lines with one id are one thread, whatever plane has them."""
+        name = self.pool.decode(line.name or line.display_name)
+        key = (line.line_id, "" if line.line_id else name)
+        if key not in self.thread_of:
+            self.thread_of[key] = len(self.threads)
+            self.threads.append(Thread(line.line_id, name))
+        return self.thread_of[key]
 
     def _read_programs(self, plane: XPlane) -> None:
         values = self.planes.values(plane)
@@ -204,9 +215,10 @@ class _Reader:
         )
 
     def _capture(self, space: XSpace) -> Capture:
-        records = assemble(
+        records = assemble_parts(
             concatenate(self.device_tables, DeviceColumns),
-            concatenate(self.host_tables, HostColumns),
+            concatenate(self.called_tables, HostColumns),
+            concatenate(self.other_tables, HostColumns),
             self.pool,
             self.options,
         )
@@ -225,7 +237,7 @@ class _Reader:
             kernels=records.kernels,
             host_events=records.host_events,
             launches=records.launches,
-            threads=self._threads(),
+            threads=tuple(self.threads),
             devices=tuple(self.devices),
             markers=records.markers,
             programs=self.programs,
@@ -237,9 +249,6 @@ class _Reader:
             partial=bool(self.damages),
             n_python_events=records.n_python_events + self.counts.n_python_events,
         )
-
-    def _threads(self) -> tuple[Thread, ...]:
-        return tuple(Thread(line_id, name) for line_id, name in self.thread_names)
 
 
 def _program_id(key: int, name: str, stat: object) -> int:
@@ -253,5 +262,5 @@ def _program_id(key: int, name: str, stat: object) -> int:
     return integer(found.group(1)) if found else key
 
 
-def _all_equal(thread: int, count: int) -> I32:
-    return np.broadcast_to(np.int32(thread), count)
+def _on_thread(table: HostColumns, thread: int) -> HostColumns:
+    return replace(table, thread=np.broadcast_to(np.int32(thread), len(table.name)))
