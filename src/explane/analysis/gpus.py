@@ -128,7 +128,9 @@ def gpu_by_key(key: str) -> Gpu:
         if wanted in (gpu.key, gpu.name.casefold()):
             return gpu
     keys = ", ".join(gpu.key for gpu in known_gpus())
-    raise UsageError(key, "no such GPU in the table of peaks", f"choose one of: {keys}", "gpu")
+    raise UsageError(
+        key, "no such GPU in the table of peaks", f"choose one of: {keys}", "no-such-gpu"
+    )
 
 
 def identify_gpu(stats: Mapping[str, int | float | str]) -> GpuIdentity:

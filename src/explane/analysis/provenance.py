@@ -84,7 +84,7 @@ def _pattern(user_re: str) -> re.Pattern[str]:
         return re.compile(user_re)
     except re.error as error:
         raise UsageError(
-            user_re, f"is no regular expression ({error})", "see Python's re module", "user_re"
+            user_re, f"is no regular expression ({error})", "see Python's re module", "user-re"
         ) from error
 
 

@@ -66,7 +66,7 @@ def _parse(stored: StoredProgram) -> hlo_pb2.HloProto:
 def _damaged(stored: StoredProgram, reason: str) -> CaptureError:
     subject = f"program {stored.name or stored.program_id}"
     return CaptureError(
-        subject, reason, "its kernels keep the tracer's labels only", slug="damaged_program"
+        subject, reason, "its kernels keep the tracer's labels only", slug="damaged-program"
     )
 
 
