@@ -31,7 +31,9 @@ class KernelClass(IntEnum):
     FFT = 8
     SORT = 9
     COLLECTIVE = 10
-    XLA = 11
+    HOST_COPY = 11
+    """A copy from or to the host."""
+    XLA = 12
     """Looks like a kernel that XLA named after an instruction."""
 
 
@@ -75,15 +77,30 @@ def stem_of(name: str) -> str:
     return _NUMBER.sub("", name)
 
 
-def class_of_kernel(name: str, kind: int) -> KernelClass:
-    """Family of a kernel, told by its kind (copies, fills, collectives) and then its name."""
-    by_kind = {
-        Kind.MEMCPY: KernelClass.COPY,
-        Kind.MEMSET: KernelClass.MEMSET,
-        Kind.COLLECTIVE: KernelClass.COLLECTIVE,
-    }
-    if kind in by_kind:
-        return by_kind[Kind(kind)]
+_HOST_COPY: Final = re.compile(
+    r"h2d|d2h|htod|dtoh|hosttodevice|devicetohost|hosttohost"
+    r"|kind_(?:src|dst):(?:pinned|pageable|host|array_host)",
+    re.IGNORECASE,
+)
+_BY_KIND: Final = {
+    Kind.MEMSET: KernelClass.MEMSET,
+    Kind.COLLECTIVE: KernelClass.COLLECTIVE,
+}
+
+
+def class_of_kernel(name: str, kind: int, details: str = "") -> KernelClass:
+    """Family of a kernel, told by its kind (copies, fills, collectives) and then its name.
+
+    Args:
+        name: Kernel name as stored.
+        kind: `Kind` value.
+        details: Its memcpy details, which tell copies from and to the host.
+    """
+    if kind == Kind.MEMCPY:
+        host = _HOST_COPY.search(name) or _HOST_COPY.search(details)
+        return KernelClass.HOST_COPY if host else KernelClass.COPY
+    if kind in _BY_KIND:
+        return _BY_KIND[Kind(kind)]
     base = base_name(name)
     if _XLA.fullmatch(base) and _XLA_WORDS.search(base):
         return KernelClass.XLA

@@ -3,8 +3,7 @@
 A kernel type is what kernels share that matters for matching: name, and for library kernels their
 launch shape. Scores are whole numbers; what counts is their order and rough distance:
 
-    exact label  >  learned from exact kernels  >  own name  >  name of an equal body
-                 >  fitting family  >  possible family
+    exact label  >  own name  >  name of an equal body  >  fitting family  >  possible family
 """
 
 from __future__ import annotations
@@ -21,12 +20,16 @@ from explane.analysis.schedule import Launch, LaunchKind, Schedule
 from explane.capture.classify import collective_of_name
 
 EXACT: Final = 1000
-LEARNED: Final = 24
+LEARNED: Final = 6
+"""Added where the very kernel was seen with its label."""
 OWN_NAME: Final = 20
 SHARED_NAME: Final = 18
 SAME_STEM: Final = 5
 STRONG: Final = SHARED_NAME
 """Least score of a match that a name supports."""
+
+UNLIKELY: Final = 8
+"""Taken off where exact kernels show another launch shape."""
 
 SKIP_COST: Final = 2
 LEAVE_COST: Final = 6
@@ -59,6 +62,7 @@ _FIRST: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
     LaunchKind.FFT: {_K.FFT: 10, _K.OTHER: 3},
     LaunchKind.SORT: {_K.SORT: 10, _K.OTHER: 3, _K.COPY: 2, _K.MEMSET: 1},
     LaunchKind.COLLECTIVE: {_K.COLLECTIVE: 10, _K.COPY: 2, _K.OTHER: 1},
+    LaunchKind.HOST_COPY: {_K.HOST_COPY: 10, _K.COPY: 8},
 }
 _FOLLOW: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
     LaunchKind.GEMM: {_K.GEMM_TAIL: 9, _K.GEMM: 3, _K.OTHER: 2, _K.MEMSET: 1},
@@ -106,6 +110,7 @@ class KernelType:
         is_exact: The label names the instruction itself.
         preferred: Among `launches`, those whose name fits the label's best.
         learned: Launches under which this very kernel was seen with its label.
+        unlikely: Launches seen only with kernels of the same name but another launch shape.
     """
 
     name: str
@@ -114,6 +119,7 @@ class KernelType:
     is_exact: bool = False
     preferred: tuple[int, ...] = ()
     learned: tuple[int, ...] = ()
+    unlikely: tuple[int, ...] = ()
 
 
 def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
@@ -138,10 +144,10 @@ def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
         else:
             first[i], follow[i] = families[0][kernel.family], families[1][kernel.family]
             _score_collective(schedule, kernel, first[i])
-        learned = list(kernel.learned)
-        first[i, learned] = np.maximum(first[i, learned], LEARNED)
-        several = [p for p in learned if schedule.launches[p].max_kernels > 1]
-        follow[i, several] = np.maximum(follow[i, several], LEARNED - 1)
+        learned = [p for p in kernel.learned if first[i, p] > FORBIDDEN]
+        first[i, learned] += LEARNED
+        follow[i, learned] += LEARNED
+        first[i, list(kernel.unlikely)] -= UNLIKELY
     return Scores(first, follow, leave)
 
 

@@ -8,13 +8,13 @@ launches and equal windows are solved once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from explane.analysis.alignment import FORBIDDEN, Jump, Scores, Sequence_, Track, align
+from explane.analysis.alignment import Jump, Scores, Sequence_, Track, align
 from explane.analysis.attribute_consensus import Ints, Signature, agree_on_order
 from explane.analysis.attribute_scores import STRONG, skip_costs
 from explane.analysis.schedule import Schedule
@@ -151,7 +151,7 @@ class _Solver:
         edge[1:-1] = (open_[1:] != open_[:-1]) | (device[1:] != device[:-1])
         cuts = np.flatnonzero(edge)
         windows = []
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        for a, b in pairwise(cuts.tolist()):
             if not open_[a]:
                 continue
             before = self._place_near(order, a - 1, -1, device[a])
@@ -184,8 +184,3 @@ def _one_launch(n: int) -> Bools:
     starts = np.zeros(n, dtype=np.bool_)
     starts[:1] = True
     return starts
-
-
-def possible(scores: Scores, types: Sequence[int], first: int, end: int) -> Ints:
-    """How many launches of a range each type can be."""
-    return (scores.first[np.asarray(types), first:end] > FORBIDDEN).sum(axis=1)

@@ -226,8 +226,9 @@ def covered_in_windows(parts: Intervals, start_ps: I64, end_ps: I64) -> I64:
         return np.zeros(len(start_ps), dtype=np.int64)
     before = np.concatenate(([0], np.cumsum(parts.duration_ps)))
 
-    until_end, until_start = (_covered_until(parts, before, t) for t in (end_ps, start_ps))
-    return np.maximum(until_end - until_start, 0)
+    until_end = _covered_until(parts, before, end_ps)
+    covered: I64 = np.maximum(until_end - _covered_until(parts, before, start_ps), 0)
+    return covered
 
 
 def _covered_until(parts: Intervals, before: I64, time_ps: I64) -> I64:

@@ -32,6 +32,8 @@ class LaunchKind(IntEnum):
     FFT = 6
     SORT = 7
     COLLECTIVE = 8
+    HOST_COPY = 9
+    """A copy that may go from or to host memory."""
 
 
 @dataclass(frozen=True, slots=True)

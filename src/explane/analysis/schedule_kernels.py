@@ -43,7 +43,8 @@ COLLECTIVES: Final = (
 _SLICE_FUSIONS: Final = frozenset(
     {"dynamic_slice_fusion", "address_computation", "dynamic_address_computation"}
 )
-_COPIES: Final = frozenset({"copy", "copy-start", "partition-id", "replica-id"})
+_COPIES: Final = frozenset({"copy", "partition-id", "replica-id"})
+_HOST_COPIES: Final = frozenset({"copy-start", "infeed", "outfeed"})
 _FILL_OPCODES: Final = frozenset({"constant", "broadcast", "bitcast", "parameter"})
 _MANY: Final = 16
 _TRITON_NAME: Final = re.compile(r'\bname\s*=\s*\\?"([^"\\]+)')
@@ -96,8 +97,8 @@ def work_of(program: Program, instruction: Instruction) -> Work | None:
         return Work(LaunchKind.SORT, name, max_kernels=_MANY)
     if opcode == "fft":
         return Work(LaunchKind.FFT, max_kernels=4, convertible=False)
-    if opcode in ("infeed", "outfeed"):
-        return Work(LaunchKind.COPY, max_kernels=_MANY, optional=True, convertible=False)
+    if opcode in _HOST_COPIES:
+        return Work(LaunchKind.HOST_COPY, max_kernels=_MANY, optional=True, convertible=False)
     if opcode in ("convolution", "dot"):
         kind = LaunchKind.GEMM if opcode == "dot" else LaunchKind.CONVOLUTION
         return Work(kind, name, max_kernels=_MANY)

@@ -1,0 +1,72 @@
+"""Executions with their expected and missing launches: what the collector lost is counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.attribute_runs import Runs
+from explane.analysis.attribution import Execution
+from explane.analysis.schedule import Schedule
+
+Ints = npt.NDArray[np.int64]
+
+
+def executions_of(
+    schedule: Schedule, device: Ints, rows: Ints, position: Ints, runs: Runs
+) -> tuple[Execution, ...]:
+    """One record per execution.
+
+    Args:
+        schedule: The program's schedule.
+        device: Device of each kernel.
+        rows: Rows of the kernels table.
+        position: Place of each kernel, or -1.
+        runs: Executions and iterations of the kernels.
+    """
+    found = np.flatnonzero(runs.execution >= 0)
+    if not len(found):
+        return ()
+    execution = runs.execution[found]
+    n = int(execution.max()) + 1
+    seen = np.unique(np.stack([execution, runs.iteration[found], position[found]]), axis=1)
+    required = np.array([not launch.optional for launch in schedule.launches])
+    n_found = np.bincount(seen[0][required[seen[2]]], minlength=n)
+    times, branched = _repeats(schedule)
+    unknown = (times < 0) & required & ~branched
+    fixed = int(times[required & ~branched & ~unknown].sum())
+    open_found = np.bincount(seen[0][unknown[seen[2]]], minlength=n)
+    taken = np.bincount(seen[0][(required & branched)[seen[2]]], minlength=n)
+    first = np.full(n, np.iinfo(np.int64).max)
+    last = np.full(n, -1, dtype=np.int64)
+    np.minimum.at(first, execution, rows[found])
+    np.maximum.at(last, execution, rows[found])
+    on = np.zeros(n, dtype=np.int64)
+    on[execution] = device[found]
+    return tuple(
+        Execution(
+            schedule.program_id,
+            int(on[i]),
+            int(first[i]),
+            int(last[i]),
+            int(fixed + open_found[i] + taken[i]),
+            int(max(fixed + open_found[i] + taken[i] - n_found[i], 0)),
+        )
+        for i in range(n)
+    )
+
+
+def _repeats(schedule: Schedule) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """How often each launch happens in one execution (-1: unknown), and which are in branches."""
+    times = np.ones(len(schedule), dtype=np.int64)
+    for loop in schedule.loops:
+        inside = slice(loop.first, loop.end)
+        known = loop.trip_count >= 0
+        times[inside] = np.where(times[inside] < 0, -1, times[inside] * loop.trip_count)
+        if not known:
+            times[inside] = -1
+    branched = np.zeros(len(schedule), dtype=np.bool_)
+    for branches in schedule.branches:
+        for first, end in branches.ranges:
+            branched[first:end] = True
+    return times, branched

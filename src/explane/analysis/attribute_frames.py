@@ -1,0 +1,106 @@
+"""Which run of the schedule each graph launch stands for.
+
+The kernels of one graph launch are, as a set, the launches of a known run of instructions: its
+frame. The runs that XLA makes under its default flags are known from the schedule; where the
+placed kernels contradict them (other flags, another era), frames are learned: ranges of places
+that overlap belong to one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.attribute_windows import Places, ProgramKernels
+from explane.analysis.schedule import Schedule
+
+Ints = npt.NDArray[np.int64]
+
+_MIN_INSIDE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Frames of graph launches.
+
+    Attributes:
+        of_kernel: Frame of each kernel, or -1: not in a graph, or its launch fits no single run.
+        ranges: (first, end) of each frame in the schedule.
+    """
+
+    of_kernel: Ints
+    ranges: Sequence[tuple[int, int]]
+
+
+def find_frames(schedule: Schedule, kernels: ProgramKernels, places: Places) -> Frames:
+    """Frames of all graph launches of one program, from the places found so far."""
+    of_kernel = np.full(len(kernels), -1, dtype=np.int64)
+    rows = np.flatnonzero(kernels.in_graph & (kernels.fixed < 0))
+    if not len(rows):
+        return Frames(of_kernel, ())
+    groups, local = np.unique(kernels.group[rows], return_inverse=True)
+    orderly = ~_walks_back(kernels, places, rows, local, len(groups))
+    known = _known_range(schedule, places.position[rows], local, len(groups))
+    frame = np.where(orderly, known, -1)
+    ranges = list(schedule.graphs)
+    learn = orderly & (known < 0)
+    frame[learn], learned = _learn(places.position[rows], local, learn, len(ranges))
+    of_kernel[rows] = frame[local]
+    return Frames(of_kernel, (*ranges, *learned))
+
+
+def _walks_back(
+    kernels: ProgramKernels, places: Places, rows: Ints, local: Ints, n_groups: int
+) -> npt.NDArray[np.bool_]:
+    """Launches whose places run backwards in their agreed order: no single run holds them."""
+    by_rank = rows[np.lexsort((places.rank[rows], kernels.group[rows]))]
+    placed = by_rank[places.position[by_rank] >= 0]
+    group = np.searchsorted(np.unique(kernels.group[rows]), kernels.group[placed])
+    position = places.position[placed]
+    back = (np.diff(group) == 0) & (np.diff(position) < 0)
+    return np.bincount(group[1:], back, n_groups) > 0
+
+
+def _known_range(schedule: Schedule, position: Ints, local: Ints, n_groups: int) -> Ints:
+    """Index of the default graph that holds nearly all placed kernels of a launch, or -1."""
+    ranges = schedule.graphs
+    if not ranges:
+        return np.full(n_groups, -1, dtype=np.int64)
+    of_position = np.full(len(schedule) + 1, -1, dtype=np.int64)
+    for i, (first, end) in enumerate(ranges):
+        of_position[first:end] = i
+    found = of_position[position]
+    table = np.zeros((n_groups, len(ranges)), dtype=np.int64)
+    inside = found >= 0
+    np.add.at(table, (local[inside], found[inside]), 1)
+    n_placed = np.bincount(local, position >= 0, n_groups)
+    best = table.argmax(axis=1)
+    enough = table.max(axis=1) >= np.maximum(_MIN_INSIDE * n_placed, 1)
+    return np.where(enough, best, -1)
+
+
+def _learn(
+    position: Ints, local: Ints, wanted: npt.NDArray[np.bool_], offset: int
+) -> tuple[Ints, list[tuple[int, int]]]:
+    """Frames of the wanted launches: connected ranges of their places."""
+    n = len(wanted)
+    low = np.full(n, np.iinfo(np.int64).max)
+    high = np.full(n, -1, dtype=np.int64)
+    placed = position >= 0
+    np.minimum.at(low, local[placed], position[placed])
+    np.maximum.at(high, local[placed], position[placed])
+    rows = np.flatnonzero(wanted & (high >= 0))
+    frame = np.full(n, -1, dtype=np.int64)
+    ranges: list[tuple[int, int]] = []
+    for row in rows[np.argsort(low[rows], kind="stable")]:
+        first, end = int(low[row]), int(high[row]) + 1
+        if ranges and first < ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+        else:
+            ranges.append((first, end))
+        frame[row] = offset + len(ranges) - 1
+    return frame[wanted], ranges

@@ -1,0 +1,117 @@
+"""Solves one program: a place in the schedule, a class and a reason for each of its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.attribute_executions import executions_of
+from explane.analysis.attribute_labels import LabelKind, Labels
+from explane.analysis.attribute_launches import LaunchGroups
+from explane.analysis.attribute_reasons import Reason
+from explane.analysis.attribute_repair import Settled, Timing, settle
+from explane.analysis.attribute_runs import count_runs
+from explane.analysis.attribute_scores import score_types
+from explane.analysis.attribute_types import kernel_types
+from explane.analysis.attribute_votes import agree_on_labels, agree_on_nodes
+from explane.analysis.attribute_windows import ProgramKernels, place
+from explane.analysis.attribution import Execution, Match
+from explane.analysis.schedule import Schedule
+from explane.capture.model import Capture
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramAnswer:
+    """Answers for one program's kernels, aligned with its rows.
+
+    Attributes:
+        position: Place in the schedule, or -1.
+        match: `Match` values (labelled kernels count as found).
+        reason: `Reason` values.
+        execution: Index into `executions`, or -1.
+        iteration: Index into `iterations`, or -1.
+        iterations: Loop positions.
+        executions: Runs of the program on its devices.
+    """
+
+    position: Ints
+    match: npt.NDArray[np.uint8]
+    reason: npt.NDArray[np.int32]
+    execution: Ints
+    iteration: Ints
+    iterations: tuple[str, ...]
+    executions: tuple[Execution, ...]
+
+
+def solve_program(
+    capture: Capture, labels: Labels, groups: LaunchGroups, schedule: Schedule, rows: Ints
+) -> ProgramAnswer:
+    """Places all kernels of one program.
+
+    Args:
+        capture: The capture.
+        labels: Meaning of its labels.
+        groups: Its kernels by launch.
+        schedule: The program's schedule.
+        rows: The program's kernels by device, launch and start.
+    """
+    table = capture.kernels
+    types = kernel_types(capture, labels, schedule, rows)
+    scores = score_types(schedule, types.types)
+    labelled = labels.kind[rows] == LabelKind.INSTRUCTION
+    kernels = ProgramKernels(
+        types=types.of_row,
+        group=groups.group[rows],
+        device=table.device[rows].astype(np.int64),
+        in_graph=groups.is_graph[groups.group[rows]] & ~labelled,
+        node=table.graph_node_id[rows],
+        fixed=types.fixed,
+    )
+    timing = Timing(table.start_ps[rows], table.duration_ps[rows], table.stream[rows])
+    settled = settle(schedule, scores, kernels, place(schedule, scores, kernels), timing)
+    by_node, moved = agree_on_nodes(kernels, table.graph_id[rows], settled.position)
+    alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
+    position = agree_on_labels(alias.astype(np.int64), by_node)
+    runs = count_runs(schedule, kernels.device, position, kernels.group, kernels.in_graph)
+    match, reason = _classes(labels, rows, kernels, settled, position, moved)
+    return ProgramAnswer(
+        position,
+        match,
+        reason,
+        runs.execution,
+        runs.iteration,
+        runs.iterations,
+        executions_of(schedule, kernels.device, rows, position, runs),
+    )
+
+
+def _classes(
+    labels: Labels,
+    rows: Ints,
+    kernels: ProgramKernels,
+    settled: Settled,
+    position: Ints,
+    moved: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """Match class and reason of each kernel."""
+    kind = labels.kind[rows]
+    found = position >= 0
+    alias = found & (kind == LabelKind.ALIAS)
+    named = found & settled.named & ~moved
+    framed = found & (settled.frames.of_kernel >= 0)
+    match = np.where(found, Match.ORDER, Match.NONE).astype(np.uint8)
+    match[named] = Match.NAME
+    match[alias | (kind == LabelKind.INSTRUCTION)] = Match.EXACT
+    reason = np.where(found, Reason.ORDER, Reason.NO_CANDIDATE).astype(np.int32)
+    reason[framed] = Reason.FRAME
+    reason[moved] = Reason.NODE
+    reason[named] = Reason.NAME
+    reason[alias] = Reason.ALIAS
+    reason[~found & settled.ambiguous] = Reason.AMBIGUOUS
+    unknown = (kind == LabelKind.UNKNOWN) | (kind == LabelKind.ALIAS)
+    reason[~found & unknown] = Reason.UNKNOWN_LABEL
+    return match, reason

@@ -1,0 +1,219 @@
+"""Settles graph kernels inside their frames: by name, then by order, stream and duration.
+
+The alignment puts kernels in one order; where graph branches ran side by side or kernels were
+lost, that order misleads. Here each launch is taken as a set. A type with one slot is settled; the
+kernels of a type with several slots are assigned by `attribute_swaps`. Where kernels were lost and
+two slots fit about equally, the kernel gets none: a wrong answer is worse than no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.alignment import Scores
+from explane.analysis.attribute_frames import Frames, find_frames
+from explane.analysis.attribute_neighbours import Neighbours, neighbours
+from explane.analysis.attribute_slots import SlotGroup, slot_groups
+from explane.analysis.attribute_swaps import Assignment, Candidates, assign
+from explane.analysis.attribute_windows import Places, ProgramKernels
+from explane.analysis.schedule import LaunchKind, Schedule
+from explane.capture.model import Bools
+
+Ints = npt.NDArray[np.int64]
+
+_MIN_MARGIN: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When and where a program's kernels ran; aligned with its kernels."""
+
+    start_ps: Ints
+    duration_ps: Ints
+    stream: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The result.
+
+    Attributes:
+        position: Launch index in the schedule, or -1.
+        named: The kernel's name fits only that launch of its frame.
+        ambiguous: Left without a place because several fit and kernels were lost.
+        frames: The frames.
+    """
+
+    position: Ints
+    named: Bools
+    ambiguous: Bools
+    frames: Frames
+
+
+def settle(
+    schedule: Schedule, scores: Scores, kernels: ProgramKernels, places: Places, timing: Timing
+) -> Settled:
+    """Places graph kernels within the frames of their launches."""
+    frames = find_frames(schedule, kernels, places)
+    repair = _Repair(schedule, kernels, places, timing, frames)
+    groups = list(slot_groups(scores, kernels, places, frames))
+    for group in groups:
+        if len(np.unique(group.slots)) == 1:
+            repair.settle_single(group)
+    repair.look_around()
+    for group in groups:
+        if len(np.unique(group.slots)) > 1:
+            repair.settle_several(group)
+    return Settled(repair.position, repair.named, repair.ambiguous, frames)
+
+
+class _Repair:
+    def __init__(
+        self,
+        schedule: Schedule,
+        kernels: ProgramKernels,
+        places: Places,
+        timing: Timing,
+        frames: Frames,
+    ) -> None:
+        self.schedule = schedule
+        self.kernels = kernels
+        self.timing = timing
+        self.frames = frames
+        self.position = places.position.copy()
+        n = len(kernels)
+        self.named = np.zeros(n, dtype=np.bool_)
+        self.ambiguous = np.zeros(n, dtype=np.bool_)
+        self.fixed = np.zeros(n, dtype=np.bool_)
+        self.around: Neighbours | None = None
+        self.log_duration = np.zeros(n)
+        self.n_streams = _streams_of_groups(kernels.group, timing.stream)
+
+    def settle_single(self, group: SlotGroup) -> None:
+        """One slot: the kernel is that instruction's, wherever it ran."""
+        place = int(group.slots[0])
+        nth = _nth_in_group(self.kernels.group[group.rows])
+        taken = nth < max(len(group.slots), self.schedule.launches[place].max_kernels)
+        self.position[group.rows] = np.where(taken, place, -1)
+        single = taken & (nth == 0)
+        self.fixed[group.rows] = single
+        self.named[group.rows] = single & group.named
+
+    def look_around(self) -> None:
+        """Takes in what the settled kernels say about time, order and speed."""
+        self.around = neighbours(
+            self.kernels.group, self.timing.stream, self.timing.start_ps, self.position, self.fixed
+        )
+        self.log_duration = self._device_free_durations()
+
+    def _device_free_durations(self) -> npt.NDArray[np.float64]:
+        """Log durations with each device's factor (median over settled places) taken out."""
+        value = np.log(np.maximum(self.timing.duration_ps, 1))
+        device = self.kernels.device
+        rows = np.flatnonzero(self.fixed)
+        if not len(rows) or len(np.unique(device)) == 1:
+            return value
+        n_places = len(self.schedule)
+        usual = _medians(self.position[rows], value[rows], n_places)
+        offset = _medians(device[rows], value[rows] - usual[self.position[rows]], device.max() + 1)
+        return np.asarray(value - offset[device])
+
+    def settle_several(self, group: SlotGroup) -> None:
+        """Several slots: assigned together over all launches of the frame."""
+        launch, column, counts = _table(self.kernels.group[group.rows])
+        fits = counts <= len(group.slots)
+        keep = fits[launch]
+        if not keep.any():
+            return
+        renumber = np.cumsum(fits) - 1
+        rows, launch, column = group.rows[keep], renumber[launch[keep]], column[keep]
+        index = np.full((int(fits.sum()), len(group.slots)), -1, dtype=np.int64)
+        index[launch, column] = rows
+        complete = counts[fits] == len(group.slots)
+        certain = complete & (self.n_streams[index[:, 0]] == 1)
+        initial = self._initial(index, group.slots, complete)
+        if certain.all():
+            self._write(
+                index, group, Assignment(initial, np.full(initial.shape, np.inf)), complete
+            )
+            return
+        result = assign(self._candidates(index, group), initial, complete)
+        self._write(index, group, result, complete)
+
+    def _initial(self, index: Ints, slots: Ints, complete: Bools) -> Ints:
+        """Kernel per slot as the alignment had it; by order where that is no assignment."""
+        n_launches, g = index.shape
+        present = index >= 0
+        held = np.full((n_launches, g), -1, dtype=np.int64)
+        position = np.where(present, self.position[index], -2)
+        for column in range(g):
+            wanted = (slots[None, :] == position[:, column, None]) & (held < 0)
+            rows = np.flatnonzero(wanted.any(axis=1) & present[:, column])
+            held[rows, wanted[rows].argmax(axis=1)] = column
+        lacking = complete | ((held >= 0).sum(axis=1) < present.sum(axis=1))
+        by_order = np.where(present, np.arange(g), -1)
+        held[lacking] = by_order[lacking]
+        return held
+
+    def _candidates(self, index: Ints, group: SlotGroup) -> Candidates:
+        assert self.around is not None
+        safe = np.maximum(index, 0)
+        low, high = self.around.times_of(self.kernels.group[index[:, 0]], group.slots)
+        first, end = self.frames.ranges[group.frame]
+        kinds = {self.schedule.launches[p].kind for p in group.slots}
+        return Candidates(
+            present=index >= 0,
+            start_ps=self.timing.start_ps[safe],
+            stream=self.timing.stream[safe],
+            log_duration=self.log_duration[safe],
+            after=np.where(index >= 0, self.around.after[safe], first),
+            before=np.where(index >= 0, self.around.before[safe], end),
+            slots=group.slots,
+            neighbour_low_ps=low,
+            neighbour_high_ps=high,
+            timed=LaunchKind.COLLECTIVE not in kinds,
+            weak_scale_ps=max(float(np.median(self.timing.duration_ps[group.rows])), 1.0),
+        )
+
+    def _write(self, index: Ints, group: SlotGroup, result: Assignment, complete: Bools) -> None:
+        filled = result.kernel >= 0
+        launch, slot = np.nonzero(filled)
+        rows = index[launch, result.kernel[launch, slot]]
+        doubtful = ~complete[launch] & (result.margin[launch, slot] < _MIN_MARGIN)
+        self.position[rows] = np.where(doubtful, -1, group.slots[slot])
+        self.ambiguous[rows] = doubtful
+
+
+def _streams_of_groups(group: Ints, stream: Ints) -> Ints:
+    """For each kernel, on how many streams its launch ran."""
+    pairs = np.unique(np.stack([group, stream]), axis=1)
+    ids, counts = np.unique(pairs[0], return_counts=True)
+    return np.asarray(counts[np.searchsorted(ids, group)])
+
+
+def _nth_in_group(group: Ints) -> Ints:
+    """Running number of each kernel in its launch; equal launches are adjacent."""
+    return _table(group)[1]
+
+
+def _table(group: Ints) -> tuple[Ints, Ints, Ints]:
+    """Launch number, column and kernels per launch of adjacent groups."""
+    new = np.ones(len(group), dtype=np.bool_)
+    new[1:] = np.diff(group) != 0
+    launch = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    counts = np.diff(np.append(first, len(group)))
+    return launch, np.arange(len(group)) - first[launch], counts
+
+
+def _medians(keys: Ints, values: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
+    """Median of the values of each key in range(n); 0 where there is none."""
+    result = np.zeros(int(n))
+    order = np.lexsort((values, keys))
+    distinct, first, count = np.unique(keys[order], return_index=True, return_counts=True)
+    result[distinct] = values[order][first + count // 2]
+    return result

@@ -1,0 +1,128 @@
+"""Kernel types of one program: what its kernels share that matters for matching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.attribute_labels import LabelKind, Labels, collective_of_label
+from explane.analysis.attribute_names import KernelClass, base_name, class_of_kernel
+from explane.analysis.attribute_scores import KernelType
+from explane.analysis.schedule import Schedule
+from explane.capture.model import Capture
+
+Ints = npt.NDArray[np.int64]
+
+_LEARNABLE = frozenset(KernelClass) - {KernelClass.COPY, KernelClass.MEMSET, KernelClass.HOST_COPY}
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Kernel types of some rows.
+
+    Attributes:
+        of_row: Type of each row.
+        types: The types.
+        fixed: Per row, the launch that the label gives, or -1.
+    """
+
+    of_row: Ints
+    types: tuple[KernelType, ...]
+    fixed: Ints
+
+
+def kernel_types(capture: Capture, labels: Labels, schedule: Schedule, rows: Ints) -> Types:
+    """Types of a program's kernels: name, label and, for library kernels, launch shape.
+
+    Args:
+        capture: The capture.
+        labels: Meaning of its labels.
+        schedule: The program's schedule.
+        rows: Rows of the kernels table that belong to the program.
+    """
+    kernels = capture.kernels
+    shaped = _name_flags(capture, schedule, kernels.name[rows])
+    kind = labels.kind[rows]
+    tells = (kind == LabelKind.INSTRUCTION) | (kind == LabelKind.ALIAS)
+    columns = np.stack(
+        [
+            kernels.name[rows].astype(np.int64),
+            np.where(shaped, kernels.details[rows], -1).astype(np.int64),
+            kernels.kind[rows].astype(np.int64),
+            np.where(tells, kind, 0).astype(np.int64),
+            np.where(tells, labels.name[rows], -1).astype(np.int64),
+        ]
+    )
+    distinct, inverse = np.unique(columns, axis=1, return_inverse=True)
+    of_row = np.asarray(inverse).reshape(-1).astype(np.int64)
+    table = distinct.T.tolist()
+    learned = _learned(labels, schedule, table)
+    types = tuple(_type(capture, labels, schedule, row, learned) for row in table)
+    fixed = np.array([t.launches[0] if t.is_exact and t.launches else -1 for t in types])
+    return Types(of_row, types, fixed.astype(np.int64)[of_row] if len(types) else of_row)
+
+
+def _name_flags(capture: Capture, schedule: Schedule, names: npt.NDArray[np.int32]) -> Ints:
+    """1 for kernels whose launch shape tells more than their name: those XLA did not name."""
+    distinct, inverse = np.unique(names, return_inverse=True)
+    flags = [base_name(capture.text(n)) not in schedule.by_kernel_name for n in distinct.tolist()]
+    return np.array(flags, dtype=np.int64)[np.asarray(inverse).reshape(-1)]
+
+
+def _learned(
+    labels: Labels, schedule: Schedule, table: list[list[int]]
+) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Launches under which each (name, launch shape) was seen with its label."""
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for name, details, _, kind, label in table:
+        if kind == LabelKind.INSTRUCTION:
+            places = schedule.by_label.get(labels.names[label], ())
+            found[name, details] = (*found.get((name, details), ()), *places)
+    return found
+
+
+def _type(
+    capture: Capture,
+    labels: Labels,
+    schedule: Schedule,
+    row: list[int],
+    learned: dict[tuple[int, int], tuple[int, ...]],
+) -> KernelType:
+    name, details, kind, label_kind, label = row
+    text = capture.text(name)
+    family = class_of_kernel(text, kind, capture.text(details))
+    if label_kind == LabelKind.INSTRUCTION:
+        return KernelType(text, family, schedule.by_label.get(labels.names[label], ()), True)
+    if label_kind == LabelKind.ALIAS:
+        allowed, preferred = alias_launches(schedule, labels.names[label])
+        return KernelType(text, family, allowed, False, preferred)
+    known = learned.get((name, details), ()) if family in _LEARNABLE else ()
+    return KernelType(text, family, learned=tuple(dict.fromkeys(known)))
+
+
+def alias_launches(schedule: Schedule, label: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Launches that a collective's alias may stand for, and those whose name fits it best.
+
+    The runtime drops `-start` from the name of an asynchronous collective in some versions, so
+    asynchronous launches of that collective come into question, and all of them if none is.
+    """
+    collective = collective_of_label(label)
+    every = [i for i, x in enumerate(schedule.launches) if x.collective == collective]
+    asynchronous = [
+        i
+        for i in every
+        if schedule.launches[i].aliases or schedule.launches[i].instruction.find("-start") >= 0
+    ]
+    allowed = tuple(asynchronous or every)
+    preferred = tuple(
+        i
+        for i in allowed
+        if label
+        in (
+            n.replace("-start", "")
+            for n in (schedule.launches[i].instruction, *schedule.launches[i].aliases)
+        )
+    )
+    return allowed, preferred
