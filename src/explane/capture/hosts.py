@@ -1,11 +1,55 @@
-"""What several processes of one run say of each other: shared GPUs, sessions of another run."""
+"""What several processes of one run say of each other: copies, shared GPUs, older sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explane.capture.model import HostCapture, Note, NoteKind
+import numpy as np
+import numpy.typing as npt
+
+from explane.capture.model import Capture, HostCapture, Note, NoteKind
 from explane.units import PS_PER_NS, format_ps
+
+
+def copies(hosts: Sequence[HostCapture]) -> dict[str, str]:
+    """Captures whose GPU events are all in another one: renamed copies, and extracts of a trace.
+
+    Counting both would double the work. Two xplanes are only compared when they name the same
+    host, since processes of a synchronous job can look alike.
+
+    Returns:
+        Label of the one that can be left out -> label of the fuller one. Of equal ones the first
+        label stays.
+    """
+    order = sorted(hosts, key=lambda host: (-len(host.main.kernels), host.main.host))
+    found: dict[str, str] = {}
+    for place, small in enumerate(order):
+        for full in order[:place]:
+            if full.main.host not in found and _holds(full.main, small.main):
+                found[small.main.host] = full.main.host
+                break
+    return found
+
+
+def _holds(full: Capture, small: Capture) -> bool:
+    """Whether every GPU event of one capture is in another one of the same host."""
+    if not len(small.kernels) or full.source != small.source:
+        return False
+    if full.source == "xplane" and _machine(full) != _machine(small):
+        return False
+    return bool(np.isin(_identity(small), _identity(full)).all())
+
+
+def _identity(capture: Capture) -> npt.NDArray[np.void]:
+    """Device, start, length and correlation id of every GPU event, as one column of records."""
+    kernels = capture.kernels
+    columns = (kernels.device, kernels.start_ps, kernels.duration_ps, kernels.correlation_id)
+    table = np.stack([column.astype(np.int64) for column in columns], axis=1)
+    return np.ascontiguousarray(table).view([("", np.int64)] * len(columns)).ravel()
+
+
+def _machine(capture: Capture) -> str:
+    return str(capture.session.get("hostname", capture.host))
 
 
 def host_notes(hosts: Sequence[HostCapture]) -> tuple[Note, ...]:
@@ -21,7 +65,7 @@ def _shared_gpus(hosts: Sequence[HostCapture]) -> Iterator[Note]:
     """
     owners: dict[str, dict[int, list[str]]] = {}
     for host in hosts:
-        machine = str(host.main.session.get("hostname", host.main.host))
+        machine = _machine(host.main)
         for device in host.main.devices:
             owners.setdefault(machine, {}).setdefault(device.ordinal, []).append(host.main.host)
     for machine, ordinals in sorted(owners.items()):

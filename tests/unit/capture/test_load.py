@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from explane.capture.discover import discover
-from explane.capture.hosts import host_notes
+from explane.capture.hosts import copies, host_notes
 from explane.capture.load import load_host
 from explane.capture.model import HostCapture, NoteKind
 from explane.capture.options import ReadOptions
@@ -320,8 +320,7 @@ def test_processes_of_one_machine_with_equal_ordinals_are_named(tmp_path: Path) 
     for label in ("a", "b"):
         Space([gpu_with(3), task_environment(100, 200)], hostnames=["vm"]).write(tmp_path, label)
     Space([gpu_with(3), task_environment(120, 220)], hostnames=["other"]).write(tmp_path, "c")
-    hosts = [load_host(files) for files in discover([tmp_path]).hosts]
-    (note,) = host_notes(hosts)
+    (note,) = host_notes(loaded(tmp_path))
     assert (note.slug, note.count) == ("ordinals_collide", 1)
     assert "2 processes of vm (a, b)" in note.text
 
@@ -331,7 +330,26 @@ def test_a_file_of_an_earlier_session_is_named(tmp_path: Path) -> None:
     for label, window in times.items():
         gpu = [gpu_with(3), task_environment(*window)]
         Space(gpu, hostnames=[label]).write(tmp_path, label)
-    hosts = [load_host(files) for files in discover([tmp_path]).hosts]
-    (note,) = host_notes(hosts)
+    (note,) = host_notes(loaded(tmp_path))
     assert note.slug == "older_session"
     assert "old was captured 5.000 s before" in note.text
+
+
+def loaded(folder: Path) -> list[HostCapture]:
+    return [load_host(files) for files in discover([folder]).hosts]
+
+
+def test_a_copy_or_extract_of_a_trace_is_told_from_another_process(tmp_path: Path) -> None:
+    good(30).write_json(tmp_path / "raw.trace.json.gz")
+    good(12).write_json(tmp_path / "raw_small.trace.json.gz")
+    other = Space([gpu_with(12, 1), host_with("PjitFunction(f)", launches=12)])
+    other.write_json(tmp_path / "worker.trace.json.gz")
+    assert copies(loaded(tmp_path)) == {"raw_small": "raw"}
+
+
+def test_xplanes_of_two_hosts_that_look_alike_are_no_copies(tmp_path: Path) -> None:
+    for label, name in (("a", "vm"), ("b", "vm"), ("c", "other")):
+        space = good()
+        space.hostnames = [name]
+        space.write(tmp_path, label)
+    assert copies(loaded(tmp_path)) == {"b": "a"}
