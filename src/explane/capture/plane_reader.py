@@ -125,9 +125,9 @@ class PlaneReader:
             streams[line.line_id] = name
             parts = []
             for table in event_tables(self._buffer, line, first, wanted):
-                parts.append(_device_columns(table, line, ordinal, values))
+                parts.append(_device_columns(table, ordinal, values))
                 counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-            tables += [_from_start(part, line) for part in parts]
+            tables += [_on_stream(_from_start(part, line), line.line_id) for part in parts]
         _finish(counts, values)
         device = Device(ordinal, plane.name, self.plane_stats(plane, values), streams)
         return DevicePlane(device, tables, counts)
@@ -201,9 +201,11 @@ def _from_start(table: _Table, line: XLine) -> _Table:
     return table
 
 
-def _device_columns(
-    table: EventTable, line: XLine, ordinal: int, values: PlaneValues
-) -> DeviceColumns:
+def _on_stream(table: DeviceColumns, line_id: int) -> DeviceColumns:
+    return replace(table, stream=np.broadcast_to(np.int64(line_id), len(table.name)))
+
+
+def _device_columns(table: EventTable, ordinal: int, values: PlaneValues) -> DeviceColumns:
     rows = np.flatnonzero(~table.aggregated)
     count = len(rows)
 
@@ -225,7 +227,7 @@ def _device_columns(
         details = np.where(other >= 0, other, details)
     return DeviceColumns(
         device=np.broadcast_to(np.int32(ordinal), count),
-        stream=np.broadcast_to(np.int64(line.line_id), count),
+        stream=missing_numbers(count),
         start_ps=table.offset_ps[rows],
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),
