@@ -55,8 +55,16 @@ class Field(NamedTuple):
     value: int
 
 
-def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
+def read_varint(
+    buffer: Buffer, position: int, end: int, field: int | None = None
+) -> tuple[int, int]:
     """A base-128 varint and the position after it.
+
+    Args:
+        buffer: The file.
+        position: First byte of the varint.
+        end: End of the message that holds it.
+        field: Offset to name in an error; by default that of the varint.
 
     Returns:
         The value modulo 2**64 (unsigned) and the position of the next byte.
@@ -72,7 +80,7 @@ def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
             return value & _MASK64, at + 1
         shift += 7
     reason = "a number is cut off" if end - position < _MAX_VARINT_BYTES else "a number never ends"
-    raise WireError(position, reason)
+    raise WireError(position if field is None else field, reason)
 
 
 def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
@@ -90,7 +98,7 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
         value = 0
         if wire == VARINT:
             begin = at
-            value, at = read_varint(buffer, at, end)
+            value, at = read_varint(buffer, at, end, position)
         else:
             size, begin = _content(buffer, position, at, end, wire)
             at = begin + size
@@ -106,7 +114,7 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
 def _content(buffer: Buffer, position: int, at: int, end: int, wire: int) -> tuple[int, int]:
     """Size and start of the content of a field that is not a varint."""
     if wire == LENGTH:
-        return read_varint(buffer, at, end)
+        return read_varint(buffer, at, end, position)
     if wire not in _FIXED_SIZES:
         raise WireError(position, f"wire type {wire} does not occur in this format")
     return _FIXED_SIZES[wire], at

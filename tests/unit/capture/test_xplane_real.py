@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,6 +20,12 @@ READABLE = [
 ]
 NOT_STREAMS = {"Steps", "TensorFlow Name Scope", "TensorFlow Ops"}
 DETAILS = ("kernel_details", "memcpy_details", "memset_details")
+
+
+@cache
+def _both(kind: str, name: str) -> tuple[Capture, Any]:
+    path = xplane_file(kind, name)
+    return read_xplane(path), parse(path.read_bytes())
 
 
 def _start_ps(line: Any, event: Any) -> int:
@@ -117,8 +124,7 @@ def _others(capture: Capture) -> list[tuple[Any, ...]]:
 @require_shared
 @pytest.mark.parametrize(("kind", "name"), READABLE)
 def test_every_event_equals_the_protobuf_reading(kind: str, name: str) -> None:
-    path = xplane_file(kind, name)
-    capture, space = read_xplane(path), parse(path.read_bytes())
+    capture, space = _both(kind, name)
     assert _kernels(capture) == _device_events(space)
     assert _launches(capture) == _host_events(space, launches=True)
     assert _others(capture) == _host_events(space, launches=False)
@@ -132,8 +138,7 @@ def signed(number: int) -> int:
 @require_shared
 @pytest.mark.parametrize(("kind", "name"), READABLE)
 def test_planes_equal_the_protobuf_reading(kind: str, name: str) -> None:
-    path = xplane_file(kind, name)
-    capture, space = read_xplane(path), parse(path.read_bytes())
+    capture, space = _both(kind, name)
     planes = [p for p in space.planes if p.name.startswith(b"/device:GPU:")]
     assert [d.plane_name for d in capture.devices] == [text(p.name) for p in planes]
     for device, plane in zip(capture.devices, planes, strict=True):
