@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution import Attribution, InstructionKey
-from explane.analysis.cost import Cost
+from explane.analysis.cost import Cost, unknown_cost
 from explane.analysis.flops import ProgramCosts
 from explane.analysis.gpus import Gpu, GpuIdentity, Peak, gpu_by_key, identify_gpu
 from explane.analysis.provenance import Provenance
@@ -27,6 +27,8 @@ from explane.capture.program import Program
 from explane.units import PS_PER_S
 
 ABOVE_PEAK: Final = "model or peak wrong"
+ABOVE_MEMORY_PEAK: Final = "model or peak wrong, or operands in a cache"
+INSIDE_A_FUSION: Final = "inside a fusion: not launched by itself"
 COLUMNS: Final = (
     "program_id", "hlo_instruction", "n_executions", "flops", "bytes", "duration_ps",
     "peak_flops_per_s", "peak_bytes_per_s", "peak_ratio", "bound",
@@ -181,7 +183,7 @@ def _instruction_frame(
 ) -> pl.DataFrame:
     """Cost, peaks and roof of each distinct instruction, by its index."""
     costs = {program_id: ProgramCosts(program) for program_id, program in programs.items()}
-    rows = [_instruction_row(key, costs[key.program_id][key.name], peaks) for key in keys]
+    rows = [_instruction_row(key, _cost(key, programs, costs), peaks) for key in keys]
     schema = {
         "program_id": pl.Int64,
         "hlo_instruction": pl.String,
@@ -198,6 +200,17 @@ def _instruction_frame(
         "unknown": pl.String,
     }
     return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("instruction")
+
+
+def _cost(
+    key: InstructionKey, programs: Mapping[int, Program], costs: Mapping[int, ProgramCosts]
+) -> Cost:
+    """The cost of a launched instruction; a label may also name one that a fusion swallowed."""
+    program = programs[key.program_id]
+    instruction = program.by_name[key.name]
+    if program.computations[instruction.computation_id].is_fusion:
+        return unknown_cost(INSIDE_A_FUSION)
+    return costs[key.program_id][key.name]
 
 
 def _instruction_row(key: InstructionKey, cost: Cost, peaks: _Peaks) -> tuple[object, ...]:
@@ -299,7 +312,13 @@ def _table(executions: pl.DataFrame, host: str) -> pl.DataFrame:
             pl.lit(host).alias("host"),
         )
         .with_columns(
-            pl.when(pl.col("peak_ratio") > 1).then(pl.lit(ABOVE_PEAK)).alias("flag"),
+            pl.when(pl.col("peak_ratio") > 1)
+            .then(
+                pl.when(pl.col("bound") == "memory")
+                .then(pl.lit(ABOVE_MEMORY_PEAK))
+                .otherwise(pl.lit(ABOVE_PEAK))
+            )
+            .alias("flag"),
             pl.col("roof_ps").round().cast(pl.Int64),
         )
         .sort(

@@ -11,8 +11,10 @@ import pytest
 from explane.analysis.attribution import Attribution, InstructionKey
 from explane.analysis.provenance import provenance
 from explane.analysis.roofline import (
+    ABOVE_MEMORY_PEAK,
     ABOVE_PEAK,
     COLUMNS,
+    INSIDE_A_FUSION,
     Roofline,
     RooflineOptions,
     line_roofline,
@@ -21,7 +23,7 @@ from explane.analysis.roofline import (
 from explane.capture.model import Capture, Device, HostEvents, Kernels, Launches
 from explane.capture.program import Program
 from tests.builders_hlo import Hlo
-from tests.unit.analysis.hlo_helpers import dot_numbers, param, program_of
+from tests.unit.analysis.hlo_helpers import dot_numbers, fused, param, program_of
 
 PROGRAM = 7
 US = 1_000_000
@@ -142,6 +144,21 @@ def test_rates_above_the_peak_are_flagged_and_not_clipped() -> None:
     assert found["flag"] == ABOVE_PEAK
     assert found["above_roof_ps"] == 0
     assert row(run([("d", 0, 0, 0, 2)]), "d")["flag"] is None
+
+
+def test_a_memory_rate_above_the_peak_may_be_a_cache() -> None:
+    rows = [("n", 0, 0, 0, 10)]
+    found = row(run(rows, RooflineOptions(peak_bytes_per_s=1e11, peak_flops_per_s=1e15)), "n")
+    assert (found["bound"], found["flag"]) == ("memory", ABOVE_MEMORY_PEAK)
+
+
+def test_a_label_of_something_inside_a_fusion_is_no_launch() -> None:
+    body = fused(param("p", "f32[8]"), Hlo("r", "negate", "f32[8]", ["p"]))
+    entry = [param("x", "f32[8]"), Hlo("f", "fusion", "f32[8]", ["x"], ["fused"])]
+    rows: Rows = [("r", 0, 0, 0, 10)]
+    program = program_of(entry, body)
+    result = roofline(capture_of(rows, MI300X), {PROGRAM: program}, attribution_of(rows))
+    assert row(result, "r")["unknown"] == INSIDE_A_FUSION
 
 
 def test_what_is_not_known_has_its_row_its_reason_and_its_time() -> None:
