@@ -1,0 +1,161 @@
+"""A graph of moments (starts and ends of calls and kernels) and the longest path through it.
+
+Each moment happens when the last of its dependencies has happened, each plus a lag, plus a
+*residual* that the dependencies don't explain (never negative):
+
+    moment = max(source + lag over its edges) + residual
+
+With the measured residuals the graph plays back exactly as measured. Changing lags or residuals
+and playing again says what would have happened, as far as the edges are all that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explane.capture.model import I64
+
+
+@dataclass(frozen=True, slots=True)
+class EventGraph:
+    """Moments and the edges between them, in an order in which every source comes first.
+
+    Attributes:
+        time_ps: Measured time of each moment; shape (n,).
+        residual_ps: What its edges leave unexplained; for a moment without edges its own time.
+        binding: Edge that decided each moment, or -1; shape (n,).
+        order: Moments, sources before targets; shape (n,).
+        source, target, lag_ps, kind: Edges, shape (m,), sorted by target.
+        first_edge: First edge of each moment in that order; shape (n + 1,).
+    """
+
+    time_ps: I64
+    residual_ps: I64
+    binding: I64
+    order: I64
+    source: I64
+    target: I64
+    lag_ps: I64
+    kind: I64
+    first_edge: I64
+
+    def __len__(self) -> int:
+        return len(self.time_ps)
+
+
+class EdgeList:
+    """Edges as they are found; those that the measured times contradict are dropped.
+
+    Args:
+        time_ps: Measured times of all moments.
+    """
+
+    def __init__(self, time_ps: I64):
+        self._time_ps = time_ps
+        self._parts: list[tuple[I64, I64, I64, int]] = []
+        self.n_contradicted = 0
+
+    def add(self, source: I64, target: I64, lag_ps: I64 | int, kind: int) -> None:
+        """Edges from `source` to `target`; a lag longer than measured is cut to what was measured.
+
+        Args:
+            source: Moments; shape (k,).
+            target: Moments; shape (k,).
+            lag_ps: Time that must pass between them; shape (k,) or one for all.
+            kind: What the edges stand for; only the caller knows the numbers.
+        """
+        apart = self._time_ps[target] - self._time_ps[source]
+        true = (apart >= 0) & (source != target)
+        self.n_contradicted += int((~true).sum())
+        lag = np.minimum(np.broadcast_to(np.asarray(lag_ps, np.int64), apart.shape), apart)
+        self._parts.append((source[true], target[true], lag[true], kind))
+
+    def graph(self) -> EventGraph:
+        """The graph of all edges added, with residuals that make it play back as measured."""
+        empty = np.zeros(0, np.int64)
+        source = np.concatenate([empty, *(p[0] for p in self._parts)])
+        target = np.concatenate([empty, *(p[1] for p in self._parts)])
+        lag = np.concatenate([empty, *(p[2] for p in self._parts)])
+        kind = np.concatenate([empty, *(np.full(len(p[0]), p[3], np.int64) for p in self._parts)])
+        sorted_by_target = np.argsort(target, kind="stable")
+        source, target = source[sorted_by_target], target[sorted_by_target]
+        lag, kind = lag[sorted_by_target], kind[sorted_by_target]
+        n = len(self._time_ps)
+        first_edge = np.searchsorted(target, np.arange(n + 1))
+        ready = np.zeros(n, np.int64)
+        binding = np.full(n, -1, np.int64)
+        arrival = self._time_ps[source] + lag
+        # Of several edges that arrive last, the first one added wins: callers add the most
+        # certain kind first.
+        for_target = np.lexsort((-np.arange(len(arrival)), arrival, target))
+        ends = first_edge[1:][np.diff(first_edge) > 0] - 1
+        last = for_target[ends]
+        binding[target[last]] = last
+        ready[target[last]] = arrival[last]
+        return EventGraph(
+            time_ps=self._time_ps,
+            residual_ps=self._time_ps - ready,
+            binding=binding,
+            order=_topological(self._time_ps, source, target, first_edge),
+            source=source,
+            target=target,
+            lag_ps=lag,
+            kind=kind,
+            first_edge=first_edge,
+        )
+
+
+def replay(graph: EventGraph, lag_ps: I64 | None = None, residual_ps: I64 | None = None) -> I64:
+    """Times of all moments when the graph is played with other lags or residuals.
+
+    Args:
+        graph: The graph.
+        lag_ps: Lag of each edge; a negative lag takes the edge away. None: as measured.
+        residual_ps: Residual of each moment; None: as measured.
+    """
+    lags = (graph.lag_ps if lag_ps is None else lag_ps).tolist()
+    rests = (graph.residual_ps if residual_ps is None else residual_ps).tolist()
+    source, first = graph.source.tolist(), graph.first_edge.tolist()
+    times: list[int] = [0] * len(graph)
+    for moment in graph.order.tolist():
+        edges = range(first[moment], first[moment + 1])
+        ready = 0
+        if len(edges):
+            ready = max((times[source[e]] + lags[e] for e in edges if lags[e] >= 0), default=0)
+        times[moment] = ready + rests[moment]
+    return np.array(times, dtype=np.int64)
+
+
+def path_to(graph: EventGraph, moment: int) -> Sequence[int]:
+    """The moments that decided when one happened, from it back to one without dependencies."""
+    path = [moment]
+    while graph.binding[path[-1]] >= 0:
+        path.append(int(graph.source[graph.binding[path[-1]]]))
+    return path
+
+
+def _topological(time_ps: I64, source: I64, target: I64, first_edge: I64) -> I64:
+    """An order in which sources come before targets, by time as far as possible.
+
+    Raises:
+        ValueError: When edges between moments of equal time form a circle.
+    """
+    by_time = np.argsort(time_ps, kind="stable")
+    rank = np.empty(len(time_ps), np.int64)
+    rank[by_time] = np.arange(len(time_ps))
+    wrong = rank[source] >= rank[target]
+    if not wrong.any():
+        return by_time
+    # Moments of equal time: move along the edges until every source is before its target.
+    depth = np.zeros(len(time_ps), np.int64)
+    flat = time_ps[source] == time_ps[target]
+    for _ in range(int(flat.sum()) + 1):
+        deeper = np.zeros_like(depth)
+        np.maximum.at(deeper, target[flat], depth[source[flat]] + 1)
+        if np.array_equal(np.maximum(depth, deeper), depth):
+            return np.lexsort((depth, time_ps))
+        depth = np.maximum(depth, deeper)
+    raise ValueError("moments of equal time depend on each other in a circle")
