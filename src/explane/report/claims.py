@@ -7,6 +7,7 @@ result of its query on the tables as written, text and tables can't drift apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -134,7 +135,7 @@ class ClaimBook:
         """
         key = (sql, unit, label)
         if key not in self._by_query:
-            row = one_row(self.query(sql), sql)
+            row = {k: finite(v) for k, v in one_row(self.query(sql), sql).items()}
             claim = Claim(
                 id=f"c{len(self.claims)}",
                 value=row["value"],
@@ -159,12 +160,13 @@ class ClaimBook:
             limit: Most rows to show.
         """
         rows = self.query(sql)
-        shown = rows.head(limit).select([c.name for c in columns]).rows()
+        cells = rows.head(limit).select([c.name for c in columns]).rows()
+        shown = tuple(tuple(finite(value) for value in row) for row in cells)
         grid = Grid(
             id=f"g{len(self.grids)}",
             sql=f"{sql} LIMIT {limit}",
             columns=tuple(columns),
-            values=tuple(shown),
+            values=shown,
             printed=tuple(
                 tuple(printed(v, c.unit) for v, c in zip(row, columns, strict=True))
                 for row in shown
@@ -184,6 +186,11 @@ def one_row(frame: pl.DataFrame, sql: str) -> dict[str, Value]:
     if frame.height != 1 or "value" not in frame.columns:
         raise ValueError(f"not one row with a column value: {sql}")
     return frame.row(0, named=True)
+
+
+def finite(value: Value) -> Value:
+    """The value, or None for a number that is not one (a ratio of nothing)."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def sql_text(text: str) -> str:

@@ -124,6 +124,14 @@ class Table:
     total: Printed
     marks: tuple[tuple[str, str], ...] = ()
 
+    def labels(self) -> str:
+        """Which numbers are measured, which read and which inferred."""
+        by_label: dict[str, list[str]] = {}
+        for column in self.grid.columns:
+            if column.is_number and column.unit != "id":
+                by_label.setdefault(column.label, []).append(column.title)
+        return "; ".join(f"{label}: {', '.join(titles)}" for label, titles in by_label.items())
+
     def rest(self, n_shown: int) -> Spans:
         """Says how many rows there are and where, when a writer shows fewer."""
         if self.grid.n_all <= n_shown:

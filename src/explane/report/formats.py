@@ -69,6 +69,7 @@ _TEXTS: Final[Mapping[str, Callable[[str], str]]] = {
     "path": lambda text: shortened_path(text, PATH_LIMIT),
     "prose": lambda text: shortened(text, PROSE_LIMIT),
     "code": lambda text: text,
+    "verdict": lambda text: text,
     "word": lambda text: shortened(text, NAME_LIMIT),
 }
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any, Final
 
 import orjson
@@ -124,23 +125,15 @@ def _section(section: Section, n_swimlanes: int) -> dict[str, Any]:
     return {"anchor": section.anchor, "title": section.title, "blocks": blocks}
 
 
-def _block(block: Block, anchor: str, n_swimlanes: int) -> dict[str, Any]:
+def _block(block: Block, anchor: str, n_swimlanes: int) -> SimpleNamespace:
     """A block as the template reads it; `anchor` is unique and free of digits."""
     if isinstance(block, Table):
-        return {"kind": "Table", "anchor": anchor, **_table(block)}
+        return SimpleNamespace(kind="Table", anchor=anchor, **_table(block))
+    kind, fields = type(block).__name__, type(block).__slots__
+    known = {name: getattr(block, name) for name in fields}
     if isinstance(block, Picture):
-        indices = list(range(n_swimlanes)) if block.stem == SWIMLANES else []
-        return {
-            "kind": "Picture",
-            "stem": block.stem,
-            "alt": block.alt,
-            "caption": block.caption,
-            "swimlanes": indices,
-        }
-    return {
-        "kind": type(block).__name__,
-        **{name: getattr(block, name) for name in type(block).__slots__},
-    }
+        known["swimlanes"] = list(range(n_swimlanes)) if block.stem == SWIMLANES else []
+    return SimpleNamespace(kind=kind, **known)
 
 
 def _table(block: Table) -> dict[str, Any]:

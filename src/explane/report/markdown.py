@@ -126,6 +126,8 @@ class _Writer:
             cells = [cell_of(grid, row, column) for column in range(len(grid.columns))]
             self.lines.append(_row(self.span(cell, in_table=True) for cell in cells))
         self.lines.append("")
+        labels = block.labels()
+        self.paragraph(spans(f"_{escaped(labels)}._" if labels else ""))
         self.paragraph(block.rest(ROWS_SHOWN))
 
     def inline(self, line: Spans) -> str:

@@ -12,16 +12,15 @@ def roofline_points(roofline: pl.DataFrame) -> pl.DataFrame:
     """Instructions with known FLOPs, bytes and time.
 
     Args:
-        roofline: `roofline` table.
+        roofline: `roofline` table; FLOPs, bytes and time are of one execution.
 
     Returns:
         The rows that can be drawn, with `intensity` (FLOP/B), `rate` (FLOP/s).
     """
     known = (pl.col("flops") > 0) & (pl.col("bytes") > 0) & (pl.col("duration_ps") > 0)
-    work = pl.col("flops") * pl.col("n_executions")
     return roofline.filter(known).with_columns(
         (pl.col("flops") / pl.col("bytes")).alias("intensity"),
-        (work / pl.col("duration_ps") * 1e12).alias("rate"),
+        (pl.col("flops") / pl.col("duration_ps") * 1e12).alias("rate"),
     )
 
 

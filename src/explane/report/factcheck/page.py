@@ -69,6 +69,21 @@ class PageReader(HTMLParser):
             self.loose.append(data.strip())
 
 
+def read_page(file: str, page: str) -> dict[str, Any]:
+    """What claims.json records of a page: its claims in order and the digests of its parts.
+
+    Raises:
+        ValueError: When a number stands outside a claim.
+    """
+    reader = PageReader()
+    reader.feed(page)
+    reader.close()
+    if reader.loose:
+        raise ValueError(f"a number outside a claim on the page: {reader.loose[0]!r}")
+    claims = [ref for ref, _, _ in reader.claimed]
+    return {"file": file, "claims": claims, "parts": reader.parts}
+
+
 def check_page(
     page: str, expected: Mapping[str, Any], values: Mapping[str, tuple[Value, str]]
 ) -> Iterator[str]:

@@ -36,7 +36,7 @@ def says(text: str, value: Value, unit: str) -> bool:
         value: The value that it should state.
         unit: Format word.
     """
-    if value is None or value == "":
+    if value is None or value == "" or (isinstance(value, float) and not math.isfinite(value)):
         return text == NOTHING
     if unit in ("count", "id"):
         return isinstance(value, int | float) and _is_count(text, value, unit == "count")

@@ -43,6 +43,8 @@ def changes(folder: Path, table: TableFile) -> Iterator[str]:
     """What differs between a table's files and what was written, one line each."""
     for name, digest in ((table.file, table.sha256), (table.parquet, table.parquet_sha256)):
         path = folder / name
+        if not name:
+            continue
         if not path.is_file():
             yield f"{name}: missing"
         elif _digest(path) != digest:

@@ -83,6 +83,8 @@ def _check_grid(context: Any, grid: Mapping[str, Any]) -> Iterator[str]:
 
 def same(left: Value, right: Value) -> bool:
     """Whether two values are the same; numbers that are not whole to twelve digits."""
+    if isinstance(left, float) and not math.isfinite(left):
+        return right is None
     if isinstance(left, float) and isinstance(right, int | float):
         return math.isclose(left, right, rel_tol=1e-12, abs_tol=1e-300)
     return left == right

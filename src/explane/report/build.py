@@ -1,0 +1,96 @@
+"""The report as a document: which tables, which sections, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import polars as pl
+
+from explane.analysis.investigation import Investigation
+from explane.options import Options
+from explane.report.claims import ClaimBook
+from explane.report.document import Block, Document, Section, Span, spans
+from explane.report.facts import fact_tables
+from explane.report.scopes import scope_table
+from explane.report.sections.advice import advice
+from explane.report.sections.context import Context
+from explane.report.sections.definitions import definition_table, definitions
+from explane.report.sections.findings import findings
+from explane.report.sections.ops import attribution, ops
+from explane.report.sections.reconciliation import reconciliation
+from explane.report.sections.roofline import roofline
+from explane.report.sections.streams import streams
+from explane.report.sections.swimlanes import swimlanes
+from explane.report.sections.trust import new_captures, sources, trust
+from explane.report.sections.verdict import glance, verdict
+from explane.report.source_lines import line_texts
+from explane.report.tables import written
+
+ATTRIBUTION_TABLES = ("kernels", "ops", "lines", "how", "selfcheck")
+"""Tables that are written in `attribution/`."""
+
+
+def report_tables(investigation: Investigation, options: Options) -> dict[str, pl.DataFrame]:
+    """All tables of a report in their written form, sorted by file stem."""
+    tables = {**investigation.tables, **fact_tables(investigation)}
+    if "ops" in tables:
+        tables["scopes"] = scope_table(tables["ops"])
+    if "lines" in tables:
+        folder = options.source_dir if options.show_source else None
+        tables["line_texts"] = line_texts(tables["lines"], folder)
+    tables["definitions"] = definition_table()
+    return {stem: written(tables[stem]) for stem in sorted(tables)}
+
+
+def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> Document:
+    """The whole report.
+
+    Args:
+        book: Claims on the written tables.
+        pictures: Stems of the charts that could be drawn.
+        pixel_ps: Time of one pixel of the swimlanes.
+    """
+    context = _context(book)
+    gpus = book.query("SELECT DISTINCT gpu FROM hosts WHERE gpu IS NOT NULL ORDER BY gpu")
+    subtitle: list[str | Span] = [
+        context.value("SELECT COUNT(*) AS value FROM hosts", "count"),
+        " processes; GPU events on ",
+        context.value("SELECT SUM(n_active_devices) AS value FROM hosts", "count"),
+        " of ",
+        context.value("SELECT SUM(n_devices) AS value FROM hosts", "count"),
+        " GPUs in the files",
+    ]
+    for i in range(min(gpus.height, 3)):
+        one = (
+            f"SELECT DISTINCT gpu FROM hosts WHERE gpu IS NOT NULL ORDER BY gpu LIMIT 1 OFFSET {i}"
+        )
+        subtitle += ["; ", context.text(f"SELECT gpu AS value FROM ({one}) AS g", "word")]
+    sections: tuple[Section, ...] = (
+        findings(context),
+        verdict(context),
+        reconciliation(context),
+        streams(context),
+        swimlanes(context, pixel_ps),
+        ops(context),
+        attribution(context),
+        roofline(context, "roofline" in pictures),
+        advice(context),
+        trust(context),
+        new_captures(context),
+        sources(context),
+        definitions(context),
+    )
+    return Document("What this capture says", spans(*subtitle, "."), glance(context), sections)
+
+
+def attribution_summary(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
+    """Title and blocks of the summary beside the attribution's tables."""
+    context = _context(book)
+    section = findings(context)
+    return "Attribution", section.blocks
+
+
+def _context(book: ClaimBook) -> Context:
+    folders = {stem: "attribution" for stem in ATTRIBUTION_TABLES}
+    n_hosts = book.tables["hosts"].height if "hosts" in book.tables else 1
+    return Context(book, n_hosts, folders)

@@ -1,0 +1,77 @@
+"""GPU time by named scope as an icicle: every bar spans the bars of the scopes inside it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import altair as alt
+import polars as pl
+
+from explane.report.charts.axis_unit import axis_unit
+from explane.report.charts.theme import WIDTH, ChartData, themed
+from explane.report.text import shortened, visible
+from explane.units import format_ps
+
+_ROW_HEIGHT: Final = 20
+_LABEL_PIXELS: Final = 6.2
+_MOST_BARS: Final = 1_500
+_SHADES: Final = ["#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb", "#c7e9c0", "#fdae6b", "#bcbddc"]
+
+
+def scopes_chart(scopes: pl.DataFrame) -> dict[str, object]:
+    """Icicle of the scopes that are at least a pixel wide.
+
+    Args:
+        scopes: `scopes` table with rows.
+    """
+    total_ps = int(scopes.filter(pl.col("depth") == 0)["duration_ps"].sum())
+    unit = axis_unit(total_ps)
+    rows = _placed(scopes, total_ps)
+    for row in rows:
+        row["start"] = round(int(str(row["start"])) / unit.size_ps, 6)
+        row["end"] = round(int(str(row["end"])) / unit.size_ps, 6)
+    data = ChartData()
+    base = data.chart(rows)
+    n_rows = 1 + max(int(str(row["depth"])) for row in rows)
+    y = alt.Y("depth:O").title(None).axis(None).scale(domain=list(range(n_rows)))
+    bars: alt.Chart = base.mark_bar(
+        height=_ROW_HEIGHT - 1, stroke="white", strokeWidth=0.5
+    ).encode(
+        x=alt.X("start:Q").title(f"GPU time ({unit.name})").scale(nice=False),
+        x2="end",
+        y=y,
+        color=alt.Color("shade:N").scale(range=_SHADES).legend(None),
+        tooltip=[alt.Tooltip("path:N", title="scope"), alt.Tooltip("time:N", title="GPU time")],
+    )
+    labels: alt.Chart = base.mark_text(align="left", dx=3, fontSize=10, clip=True).encode(
+        x="start:Q", y=y, text="label:N", color=alt.value("#1b1f24")
+    )
+    chart = alt.LayerChart(layer=[bars, labels])
+    return themed(chart.properties(width=WIDTH, height=alt.Step(_ROW_HEIGHT)), data)
+
+
+def _placed(scopes: pl.DataFrame, total_ps: int) -> list[dict[str, object]]:
+    """Scopes with their place on the axis: children side by side inside their parent."""
+    least_ps = total_ps / WIDTH
+    next_start: dict[str, int] = {"": 0}
+    rows: list[dict[str, object]] = []
+    for path, scope, depth, duration_ps in scopes.iter_rows():
+        parent = path[: -len(scope) - 1] if depth else ""
+        if duration_ps < least_ps or parent not in next_start or len(rows) >= _MOST_BARS:
+            continue
+        start = next_start[parent]
+        next_start[parent] = start + duration_ps
+        next_start[path] = start
+        room = int(duration_ps / least_ps / _LABEL_PIXELS) - 1
+        rows.append(
+            {
+                "path": shortened(visible(path), 200),
+                "time": format_ps(duration_ps),
+                "depth": depth,
+                "start": start,
+                "end": start + duration_ps,
+                "shade": str(sum(scope.encode("utf-8", "replace")) % len(_SHADES)),
+                "label": shortened(visible(scope), room) if room >= 4 else "",
+            }
+        )
+    return rows

@@ -1,0 +1,67 @@
+"""All charts of a report: SVG for the text, Vega and swimlanes for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from explane.report.charts.budget import budget_chart
+from explane.report.charts.lanes import hosts_shown
+from explane.report.charts.page_swimlanes import page_swimlanes
+from explane.report.charts.ranking import lines_chart
+from explane.report.charts.render import to_svg, to_vega
+from explane.report.charts.roofline import roofline_chart, roofline_points
+from explane.report.charts.scopes import scopes_chart
+from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
+from explane.report.html import SWIMLANES, PageCharts
+
+
+@dataclass(frozen=True, slots=True)
+class Drawings:
+    """Pictures of a report.
+
+    Attributes:
+        pictures: SVG by stem.
+        page: What the page draws.
+        pixel_ps: Time of one pixel of the swimlanes; 0 without them.
+    """
+
+    pictures: Mapping[str, str]
+    page: PageCharts
+    pixel_ps: int
+
+
+def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
+    """Draws whatever the tables have rows for.
+
+    Args:
+        tables: Written tables by file stem.
+    """
+    described = _descriptions(tables)
+    pictures = {stem: to_svg(description) for stem, description in described.items()}
+    charts = {stem: to_vega(d) for stem, d in described.items() if stem != SWIMLANES}
+    if SWIMLANES not in described:
+        return Drawings(pictures, PageCharts(charts), 0)
+    events = tables["swimlane"]
+    hosts = hosts_shown(events)
+    lanes = [page_swimlanes(events.filter(pl.col("host") == host)) for host in hosts]
+    return Drawings(pictures, PageCharts(charts, lanes), pixel_ps(events))
+
+
+def _descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
+    described: dict[str, dict[str, object]] = {}
+    makers = {
+        SWIMLANES: ("swimlane", swimlane_chart),
+        "budget": ("streams", budget_chart),
+        "lines": ("lines", lines_chart),
+        "scopes": ("scopes", scopes_chart),
+    }
+    for stem, (table, make) in makers.items():
+        if table in tables and tables[table].height:
+            described[stem] = make(tables[table])
+    points = roofline_points(tables["roofline"]) if "roofline" in tables else pl.DataFrame()
+    if points.height:
+        described["roofline"] = roofline_chart(points)
+    return described

@@ -1,0 +1,112 @@
+"""Swimlanes of the median step, what its end waits for, and the collectives in it."""
+
+from __future__ import annotations
+
+from explane.report.document import Block, Paragraph, Picture, Section, Table, spans
+from explane.report.sections.context import Context
+from explane.report.sections.sql import LINE
+
+_PICTURE = (
+    "Swimlanes of the median step: one lane for each GPU stream and launching thread, kernels "
+    "coloured by kind, idle time grey, the critical path underlined"
+)
+
+
+def swimlanes(context: Context, pixel_ps: int) -> Section:
+    """The picture, the longest parts of the critical path, and the collectives.
+
+    Args:
+        context: Claims and tables.
+        pixel_ps: Time of one pixel of the picture: shorter events are drawn merged.
+    """
+    blocks: list[Block] = []
+    if context.has("swimlane"):
+        blocks += _picture(context, pixel_ps)
+    else:
+        blocks += context.reasons(
+            ("swimlane", "swimlanes", "steps"), "No step with GPU work was found to be drawn."
+        )
+    blocks += _critical_path(context)
+    blocks += _collectives(context)
+    return Section("swimlanes", "The median step", tuple(blocks))
+
+
+def _picture(context: Context, pixel_ps: int) -> list[Block]:
+    gpu = "FROM swimlane WHERE lane_kind = 'gpu'"
+    n_events = context.value(f"SELECT COUNT(*) AS value {gpu}", "count")
+    merged = f"SELECT COUNT(*) AS value {gpu} AND duration_ps < {pixel_ps}"
+    caption = spans(
+        n_events,
+        " GPU events; ",
+        context.value(merged, "count"),
+        " of them are narrower than a pixel of the picture and drawn merged with their "
+        "neighbours of the same kind. Grey is idle. The underlined kernels are on the critical "
+        "path. The page can be zoomed.",
+    )
+    return [Picture("swimlanes", _PICTURE, caption)]
+
+
+def _critical_path(context: Context) -> list[Block]:
+    if not context.has("critical_path"):
+        return list(
+            context.reasons(
+                ("critical_path", "critical path"), "The critical path was not analysed."
+            )
+        )
+    columns = [
+        context.column("kind", "kind", "word"),
+        context.column("device", "GPU", "id"),
+        context.column("what", "what", "name"),
+        context.column("line", "Python line", "path"),
+        context.column("n", "times", "count"),
+        context.column("time_ps", "time", "ps"),
+    ]
+    sql = (
+        f"SELECT kind, device, what, {LINE} AS line, COUNT(*) AS n, SUM(duration_ps) AS time_ps "
+        "FROM critical_path GROUP BY kind, device, what, source_file, source_line "
+        "ORDER BY time_ps DESC, kind, device, what, line"
+    )
+    total = context.value("SELECT SUM(duration_ps) AS value FROM critical_path", "ps")
+    table = context.table(
+        "critical_path", sql, columns, "What the critical path is made of.", [("line", "line")]
+    )
+    return [Paragraph(spans("The critical path of the step is ", total, " long.")), table]
+
+
+def _collectives(context: Context) -> list[Block]:
+    if not context.has("collectives"):
+        return list(
+            context.reasons(
+                ("collectives",), "No collective ran in this capture, or none could be matched."
+            )
+        )
+    columns = [
+        context.column("hlo_instruction", "instruction", "name"),
+        context.column("n", "kernels", "count"),
+        context.column("time_ps", "time", "ps"),
+        context.column("wait", "waiting", "ps"),
+        context.column("transfer", "transfer", "ps"),
+        context.column("exposed", "exposed", "ps"),
+    ]
+    sql = (
+        "SELECT hlo_instruction, COUNT(*) AS n, SUM(duration_ps) AS time_ps, "
+        "SUM(wait_ps) AS wait, SUM(transfer_ps) AS transfer, SUM(exposed_ps) AS exposed "
+        "FROM collectives GROUP BY program_id, hlo_instruction "
+        "ORDER BY exposed DESC, time_ps DESC, hlo_instruction, program_id"
+    )
+    note = Paragraph(
+        spans(
+            "Waiting is the time from a GPU's own start of a collective to the latest GPU's; "
+            "transfer is what follows; exposed is the part during which no compute kernel of "
+            "that GPU runs. Sums are over GPUs and occurrences."
+        ),
+        "note",
+    )
+    table: Table = context.table(
+        "collectives",
+        sql,
+        columns,
+        "Collectives by instruction, most exposed first.",
+        [("hlo_instruction", "op")],
+    )
+    return [note, table]

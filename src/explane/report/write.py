@@ -1,0 +1,154 @@
+"""Writes results into an output folder: the report, the attribution, the verdict's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+import polars as pl
+
+from explane.analysis.investigation import Investigation, ProgramFile
+from explane.options import Options
+from explane.report import claims_file
+from explane.report.build import (
+    ATTRIBUTION_TABLES,
+    attribution_summary,
+    build_report,
+    report_tables,
+)
+from explane.report.claims import ClaimBook
+from explane.report.claims_file import TableFile, Written
+from explane.report.drawings import draw
+from explane.report.factcheck.page import read_page
+from explane.report.filenames import safe_file_name
+from explane.report.html import to_html
+from explane.report.markdown import to_markdown
+from explane.report.output import OutputFolder, file_digest
+from explane.report.plain import to_plain_text
+from explane.report.tables import column_kinds, write_csv, write_parquet, written
+
+VERDICT_TABLES = ("rows", "steps", "streams", "idle")
+"""Tables that `verdict -o` writes as CSV; `skip` is written as JSON."""
+
+
+def write_report(
+    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+) -> None:
+    """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
+
+    Args:
+        investigation: All results.
+        folder: Where to; it must have been entered.
+        options: Source folder and whether source lines may be quoted.
+
+    Raises:
+        OSError: When a file can't be written.
+    """
+    tables = report_tables(investigation, options or Options())
+    record = Written()
+    for stem, frame in tables.items():
+        place = "attribution" if stem in ATTRIBUTION_TABLES else "tables"
+        record.tables[stem] = _write_table(folder, f"{place}/{stem}", frame, parquet=True)
+    for name in _write_programs(investigation.programs, folder, "attribution/"):
+        record.files[name] = file_digest(folder.file(name))
+    book = ClaimBook(tables)
+    drawings = draw(tables)
+    for stem, svg in drawings.pictures.items():
+        name = f"pictures/{stem}.svg"
+        folder.write_text(name, svg)
+        record.files[name] = file_digest(folder.file(name))
+    document = build_report(book, drawings.pictures.keys(), drawings.pixel_ps)
+    record.texts["report.md"] = to_markdown(document)
+    record.texts["summary.txt"] = to_plain_text(
+        document.title, (*document.summary, *document.sections[0].blocks)
+    )
+    title, blocks = attribution_summary(book)
+    record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
+    page = to_html(document, drawings.page)
+    folder.write_text("report.html", page)
+    record.page = read_page("report.html", page)
+    _write_texts(folder, record, book)
+
+
+def write_attribution(
+    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+) -> None:
+    """Writes kernels, ops, lines, how, self-check, summary and the HLO modules.
+
+    Args:
+        investigation: Results of the attribution.
+        folder: Where to; it must have been entered.
+        options: As for the report.
+    """
+    tables = report_tables(investigation, options or Options())
+    record = Written()
+    for stem in ATTRIBUTION_TABLES:
+        if stem in tables:
+            record.tables[stem] = _write_table(folder, stem, tables[stem], parquet=False)
+    for name in _write_programs(investigation.programs, folder, ""):
+        record.files[name] = file_digest(folder.file(name))
+    book = ClaimBook({stem: tables[stem] for stem in record.tables})
+    title, blocks = attribution_summary(book)
+    record.texts["summary.txt"] = to_plain_text(title, blocks)
+    _write_texts(folder, record, book)
+
+
+def write_verdict(
+    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+) -> None:
+    """Writes rows.csv, steps.csv, streams.csv, idle.csv and skip.json.
+
+    Args:
+        investigation: Results of the verdict.
+        folder: Where to; it must have been entered.
+        options: Not used; the writers take the same arguments.
+    """
+    del options
+    for stem in VERDICT_TABLES:
+        if stem in investigation.tables:
+            write_csv(written(investigation.tables[stem]), folder.file(f"{stem}.csv"))
+    rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
+
+
+def _write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
+    """Writes a table; what claims.json records of it."""
+    csv = folder.file(f"{stem}.csv")
+    write_csv(frame, csv)
+    twin = folder.file(f"{stem}.parquet") if parquet else None
+    if twin is not None:
+        write_parquet(frame, twin)
+    return TableFile(
+        file=f"{stem}.csv",
+        parquet=f"{stem}.parquet" if parquet else "",
+        sha256=file_digest(csv),
+        parquet_sha256=file_digest(twin) if twin is not None else "",
+        columns=column_kinds(frame),
+    )
+
+
+def _write_programs(
+    programs: Iterable[ProgramFile], folder: OutputFolder, place: str
+) -> Iterable[str]:
+    """Writes each HLO module once, as text and as its exact bytes; the names written."""
+    seen: dict[str, bytes] = {}
+    for program in programs:
+        name = safe_file_name(f"{program.name}({program.program_id})")
+        if name in seen and seen[name] != program.hlo_proto:
+            name = safe_file_name(f"{program.name}({program.program_id})@{program.host}")
+        if name in seen:
+            continue
+        seen[name] = program.hlo_proto
+        folder.write_bytes(f"{place}{name}.hlo_proto.pb", program.hlo_proto)
+        yield f"{place}{name}.hlo_proto.pb"
+        if program.text:
+            folder.write_text(f"{place}{name}.hlo.txt", program.text)
+            yield f"{place}{name}.hlo.txt"
+
+
+def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
+    """Writes the texts and, last, the claims that they print."""
+    for name, text in record.texts.items():
+        folder.write_text(name, text.text)
+    folder.write_bytes(claims_file.NAME, claims_file.to_json(book, record))
