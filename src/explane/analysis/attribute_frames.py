@@ -21,6 +21,7 @@ from explane.analysis.schedule import Schedule
 Ints = npt.NDArray[np.int64]
 
 _MIN_INSIDE: Final = 0.8
+_DENSE: Final = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,13 @@ class Frames:
     Attributes:
         of_kernel: Frame of each kernel, or -1: not in a graph, or its launch fits no single run.
         ranges: (first, end) of each frame in the schedule.
+        span: (first, end) of the places that each kernel's launch took; the launch's frame where
+            kernels of this program were lost, since then its ends may be missing.
     """
 
     of_kernel: Ints
     ranges: Sequence[tuple[int, int]]
+    span: tuple[Ints, Ints]
 
 
 def find_frames(schedule: Schedule, kernels: ProgramKernels, places: Places) -> Frames:
@@ -41,7 +45,7 @@ def find_frames(schedule: Schedule, kernels: ProgramKernels, places: Places) -> 
     of_kernel = np.full(len(kernels), -1, dtype=np.int64)
     rows = np.flatnonzero(kernels.in_graph & (kernels.fixed < 0))
     if not len(rows):
-        return Frames(of_kernel, ())
+        return Frames(of_kernel, (), (of_kernel, of_kernel))
     groups, local = np.unique(kernels.group[rows], return_inverse=True)
     orderly = ~_walks_back(kernels, places, rows, local, len(groups))
     known = _known_range(schedule, places.position[rows], local, len(groups))
@@ -50,7 +54,47 @@ def find_frames(schedule: Schedule, kernels: ProgramKernels, places: Places) -> 
     learn = orderly & (known < 0)
     frame[learn], learned = _learn(places.position[rows], local, learn, len(ranges))
     of_kernel[rows] = frame[local]
-    return Frames(of_kernel, (*ranges, *learned))
+    ranges += learned
+    low, high = _spans(schedule, places.position[rows], local, frame, ranges)
+    first, end = np.full_like(of_kernel, -1), np.full_like(of_kernel, -1)
+    first[rows], end[rows] = low[local], high[local]
+    return Frames(of_kernel, ranges, (first, end))
+
+
+def _spans(
+    schedule: Schedule,
+    position: Ints,
+    local: Ints,
+    frame: Ints,
+    ranges: Sequence[tuple[int, int]],
+) -> tuple[Ints, Ints]:
+    """(first, end) of the places of each launch, or of its frame where kernels are missing.
+
+    Graph launches of a lossless capture are dense: between their first and last place nothing is
+    missing, also where a launch holds only a part of what could be one graph.
+    """
+    low, high = _extent(position, local, len(frame))
+    required = np.array([not launch.optional for launch in schedule.launches], dtype=np.int64)
+    passed = np.concatenate(([0], np.cumsum(required)))
+    framed = (frame >= 0) & (high >= 0)
+    expected = passed[high[framed] + 1] - passed[low[framed]]
+    placed = position >= 0
+    pairs = np.unique(np.stack([local[placed], position[placed]]), axis=1)
+    found = np.bincount(pairs[0], required[pairs[1]], len(frame))[framed]
+    if found.sum() >= _DENSE * expected.sum():
+        return low, high + 1
+    bounds = np.array([*ranges, (-1, -1)], dtype=np.int64)
+    return bounds[frame, 0], bounds[frame, 1]
+
+
+def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:
+    """Lowest and highest place of each launch; (large, -1) where it has none."""
+    low = np.full(n, np.iinfo(np.int64).max)
+    high = np.full(n, -1, dtype=np.int64)
+    placed = position >= 0
+    np.minimum.at(low, local[placed], position[placed])
+    np.maximum.at(high, local[placed], position[placed])
+    return low, high
 
 
 def _walks_back(
@@ -88,11 +132,7 @@ def _learn(
 ) -> tuple[Ints, list[tuple[int, int]]]:
     """Frames of the wanted launches: connected ranges of their places."""
     n = len(wanted)
-    low = np.full(n, np.iinfo(np.int64).max)
-    high = np.full(n, -1, dtype=np.int64)
-    placed = position >= 0
-    np.minimum.at(low, local[placed], position[placed])
-    np.maximum.at(high, local[placed], position[placed])
+    low, high = _extent(position, local, n)
     rows = np.flatnonzero(wanted & (high >= 0))
     frame = np.full(n, -1, dtype=np.int64)
     ranges: list[tuple[int, int]] = []

@@ -76,7 +76,8 @@ def solve_program(
     by_node, moved = agree_on_nodes(kernels, table.graph_id[rows], settled.position)
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
     position = agree_on_labels(alias.astype(np.int64), by_node)
-    runs = count_runs(schedule, kernels.device, position, kernels.group, kernels.in_graph)
+    step = _step_places(settled, position)
+    runs = count_runs(schedule, kernels.device, step, kernels.group, kernels.in_graph)
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
     return ProgramAnswer(
         position,
@@ -87,6 +88,13 @@ def solve_program(
         runs.iterations,
         executions_of(schedule, kernels.device, rows, position, runs),
     )
+
+
+def _step_places(settled: Settled, position: Ints) -> Ints:
+    """Place that counts for executions: a graph launch's is where its frame begins."""
+    starts = np.array([first for first, _ in settled.frames.ranges] + [-1], dtype=np.int64)
+    framed = (settled.frames.of_kernel >= 0) & (position >= 0)
+    return np.where(framed, starts[settled.frames.of_kernel], position)
 
 
 def _classes(

@@ -133,7 +133,7 @@ class _Repair:
         rows, launch, column = group.rows[keep], renumber[launch[keep]], column[keep]
         index = np.full((int(fits.sum()), len(group.slots)), -1, dtype=np.int64)
         index[launch, column] = rows
-        complete = counts[fits] == len(group.slots)
+        complete = counts[fits] == self._inside(index, group.slots).sum(axis=1)
         certain = complete & (self.n_streams[index[:, 0]] == 1)
         initial = self._initial(index, group.slots, complete)
         if certain.all():
@@ -143,6 +143,11 @@ class _Repair:
             return
         result = assign(self._candidates(index, group), initial, complete)
         self._write(index, group, result, complete)
+
+    def _inside(self, index: Ints, slots: Ints) -> Bools:
+        """(U, g): slots within the span of each launch."""
+        first, end = (span[index[:, 0], None] for span in self.frames.span)
+        return np.asarray((slots[None, :] >= first) & (slots[None, :] < end))
 
     def _initial(self, index: Ints, slots: Ints, complete: Bools) -> Ints:
         """Kernel per slot as the alignment had it; by order where that is no assignment."""
@@ -154,7 +159,9 @@ class _Repair:
             wanted = (slots[None, :] == position[:, column, None]) & (held < 0)
             rows = np.flatnonzero(wanted.any(axis=1) & present[:, column])
             held[rows, wanted[rows].argmax(axis=1)] = column
-        lacking = complete | ((held >= 0).sum(axis=1) < present.sum(axis=1))
+        lacking = complete & (present.sum(axis=1) == g) | (
+            (held >= 0).sum(axis=1) < present.sum(axis=1)
+        )
         by_order = np.where(present, np.arange(g), -1)
         held[lacking] = by_order[lacking]
         return held
@@ -163,15 +170,15 @@ class _Repair:
         assert self.around is not None
         safe = np.maximum(index, 0)
         low, high = self.around.times_of(self.kernels.group[index[:, 0]], group.slots)
-        first, end = self.frames.ranges[group.frame]
+        low_end, high_end = self.frames.span
         kinds = {self.schedule.launches[p].kind for p in group.slots}
         return Candidates(
             present=index >= 0,
             start_ps=self.timing.start_ps[safe],
             stream=self.timing.stream[safe],
             log_duration=self.log_duration[safe],
-            after=np.where(index >= 0, self.around.after[safe], first),
-            before=np.where(index >= 0, self.around.before[safe], end),
+            after=np.maximum(self.around.after[safe], low_end[safe]),
+            before=np.minimum(self.around.before[safe], high_end[safe] - 1),
             slots=group.slots,
             neighbour_low_ps=low,
             neighbour_high_ps=high,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ from explane.analysis.attribute_scores import STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
 
 Ints = npt.NDArray[np.int64]
+
+_RARE: Final = 6
+"""A slot counts when at least one launch in so many filled it; fewer are misplaced kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +59,27 @@ def slot_groups(
         f, t = int(frames.of_kernel[part[0]]), int(kernels.types[part[0]])
         first, end = frames.ranges[f]
         named = np.flatnonzero(scores.first[t, first:end] >= STRONG) + first
-        slots = named if len(named) else owners.get((f, t), np.empty(0, dtype=np.int64))
+        if len(named) > 1:
+            named = named[[owners.owner.get((f, p), t) == t for p in named.tolist()]]
+        slots = named if len(named) else owners.slots.get((f, t), np.empty(0, dtype=np.int64))
         yield SlotGroup(f, t, slots, part, bool(len(named)))
 
 
-def _owners(
-    kernels: ProgramKernels, places: Places, frames: Frames, rows: Ints
-) -> dict[tuple[int, int], Ints]:
-    """Places that most launches gave to each type, by (frame, type).
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Which type took which place in most launches.
+
+    Attributes:
+        slots: Places by (frame, type).
+        owner: Type of the first kernel by (frame, place).
+    """
+
+    slots: dict[tuple[int, int], Ints]
+    owner: dict[tuple[int, int], int]
+
+
+def _owners(kernels: ProgramKernels, places: Places, frames: Frames, rows: Ints) -> _Owners:
+    """Places that most launches gave to each type.
 
     A place that takes several kernels has one slot for each (its n-th kernel).
     """
@@ -79,11 +96,16 @@ def _owners(
     launches = np.unique(np.stack([frames.of_kernel[placed], kernels.group[placed]]), axis=1)
     n_launches = np.bincount(launches[0], minlength=len(frames.ranges))
     found: dict[tuple[int, int], list[int]] = {}
+    owner: dict[tuple[int, int], int] = {}
     for i in best[top]:
         f, p, n, t = distinct[:, i].tolist()
-        if n == 0 or 4 * counts[i] >= n_launches[f]:
+        first, end = frames.ranges[f]
+        if first <= p < end and _RARE * counts[i] >= n_launches[f]:
             found.setdefault((f, t), []).append(p)
-    return {key: np.sort(np.array(value, dtype=np.int64)) for key, value in found.items()}
+        if n == 0:
+            owner[f, p] = t
+    slots = {key: np.sort(np.array(value, dtype=np.int64)) for key, value in found.items()}
+    return _Owners(slots, owner)
 
 
 def _nth_of_place(kernels: ProgramKernels, places: Places, placed: Ints) -> Ints:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from explane.analysis.schedule import Branches, Launch, Loop, Schedule
+from explane.analysis.schedule_bodies import body_key
 from explane.analysis.schedule_kernels import (
     Work,
     work_of,
@@ -44,7 +45,7 @@ def _share_names(program: Program, launches: list[Launch]) -> list[Launch]:
     result = []
     for launch in launches:
         instruction = program.by_name.get(launch.instruction)
-        group = instruction.deduplicated_name if instruction is not None else ""
+        group = body_key(program, instruction) if instruction is not None else ""
         if group and launch.names:
             earlier = first.get(group, ())
             names = tuple(dict.fromkeys((*launch.names, *earlier)))
