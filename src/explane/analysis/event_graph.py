@@ -11,12 +11,17 @@ and playing again says what would have happened, as far as the edges are all tha
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from explane.capture.model import I64
+
+REMOVED: Final = int(np.iinfo(np.int64).min)
+"""Lag of an edge that a replay takes away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +69,29 @@ class EdgeList:
         Args:
             source: Moments; shape (k,).
             target: Moments; shape (k,).
-            lag_ps: Time that must pass between them; shape (k,) or one for all.
+            lag_ps: Time that must pass between them; shape (k,) or one for all. Negative where
+                the target may come that much before the source (kernels that overlap a little).
             kind: What the edges stand for; only the caller knows the numbers.
         """
         apart = self._time_ps[target] - self._time_ps[source]
-        true = (apart >= 0) & (source != target)
+        lag = np.broadcast_to(np.asarray(lag_ps, np.int64), apart.shape)
+        true = ((apart >= 0) | (lag <= apart)) & (source != target)
         self.n_contradicted += int((~true).sum())
-        lag = np.minimum(np.broadcast_to(np.asarray(lag_ps, np.int64), apart.shape), apart)
+        lag = np.minimum(lag, apart)
         self._parts.append((source[true], target[true], lag[true], kind))
 
     def graph(self) -> EventGraph:
-        """The graph of all edges added, with residuals that make it play back as measured."""
+        """The graph of all edges added, with residuals that make it play back as measured.
+
+        Edges with a negative lag are left out if they close a circle.
+        """
+        try:
+            return self._made()
+        except CircleError:
+            self._parts = [_forward(part) for part in self._parts]
+            return self._made()
+
+    def _made(self) -> EventGraph:
         empty = np.zeros(0, np.int64)
         source = np.concatenate([empty, *(p[0] for p in self._parts)])
         target = np.concatenate([empty, *(p[1] for p in self._parts)])
@@ -85,6 +102,7 @@ class EdgeList:
         lag, kind = lag[sorted_by_target], kind[sorted_by_target]
         n = len(self._time_ps)
         first_edge = np.searchsorted(target, np.arange(n + 1))
+        order = _topological(n, source, target, self._time_ps)
         ready = np.zeros(n, np.int64)
         binding = np.full(n, -1, np.int64)
         arrival = self._time_ps[source] + lag
@@ -99,7 +117,7 @@ class EdgeList:
             time_ps=self._time_ps,
             residual_ps=self._time_ps - ready,
             binding=binding,
-            order=_topological(self._time_ps, source, target, first_edge),
+            order=order,
             source=source,
             target=target,
             lag_ps=lag,
@@ -113,7 +131,7 @@ def replay(graph: EventGraph, lag_ps: I64 | None = None, residual_ps: I64 | None
 
     Args:
         graph: The graph.
-        lag_ps: Lag of each edge; a negative lag takes the edge away. None: as measured.
+        lag_ps: Lag of each edge; `REMOVED` takes the edge away. None: as measured.
         residual_ps: Residual of each moment; None: as measured.
     """
     lags = (graph.lag_ps if lag_ps is None else lag_ps).tolist()
@@ -124,7 +142,9 @@ def replay(graph: EventGraph, lag_ps: I64 | None = None, residual_ps: I64 | None
         edges = range(first[moment], first[moment + 1])
         ready = 0
         if len(edges):
-            ready = max((times[source[e]] + lags[e] for e in edges if lags[e] >= 0), default=0)
+            ready = max(
+                (times[source[e]] + lags[e] for e in edges if lags[e] != REMOVED), default=0
+            )
         times[moment] = ready + rests[moment]
     return np.array(times, dtype=np.int64)
 
@@ -137,25 +157,40 @@ def path_to(graph: EventGraph, moment: int) -> Sequence[int]:
     return path
 
 
-def _topological(time_ps: I64, source: I64, target: I64, first_edge: I64) -> I64:
-    """An order in which sources come before targets, by time as far as possible.
+class CircleError(ValueError):
+    """Moments that depend on each other in a circle."""
+
+
+def _forward(part: tuple[I64, I64, I64, int]) -> tuple[I64, I64, I64, int]:
+    """The edges of a part without those of negative lag."""
+    keep = part[2] >= 0
+    return part[0][keep], part[1][keep], part[2][keep], part[3]
+
+
+def _topological(n: int, source: I64, target: I64, time_ps: I64) -> I64:
+    """An order in which sources come before targets.
 
     Raises:
-        ValueError: When edges between moments of equal time form a circle.
+        CircleError: When there is none.
     """
     by_time = np.argsort(time_ps, kind="stable")
-    rank = np.empty(len(time_ps), np.int64)
-    rank[by_time] = np.arange(len(time_ps))
-    wrong = rank[source] >= rank[target]
-    if not wrong.any():
+    rank = np.empty(n, np.int64)
+    rank[by_time] = np.arange(n)
+    if not (rank[source] >= rank[target]).any():
         return by_time
-    # Moments of equal time: move along the edges until every source is before its target.
-    depth = np.zeros(len(time_ps), np.int64)
-    flat = time_ps[source] == time_ps[target]
-    for _ in range(int(flat.sum()) + 1):
-        deeper = np.zeros_like(depth)
-        np.maximum.at(deeper, target[flat], depth[source[flat]] + 1)
-        if np.array_equal(np.maximum(depth, deeper), depth):
-            return np.lexsort((depth, time_ps))
-        depth = np.maximum(depth, deeper)
-    raise ValueError("moments of equal time depend on each other in a circle")
+    by_source = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[by_source], np.arange(n + 1)).tolist()
+    targets = target[by_source].tolist()
+    waiting = np.bincount(target, minlength=n).tolist()
+    ready = deque(m for m in by_time.tolist() if not waiting[m])
+    order: list[int] = []
+    while ready:
+        moment = ready.popleft()
+        order.append(moment)
+        for follower in targets[first[moment] : first[moment + 1]]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                ready.append(follower)
+    if len(order) < n:
+        raise CircleError("moments depend on each other in a circle")
+    return np.array(order, dtype=np.int64)

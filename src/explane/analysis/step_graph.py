@@ -182,12 +182,18 @@ class _Builder:
             for source in last:
                 self.edges.add(np.full(len(first), source + self.n), first, 0, Edge.STREAM)
 
-    def _after_end(self, before: I64, after: I64) -> None:
-        """After the end of another kernel, or where they overlap, after its start."""
-        overlap = self.end[before] > self.start[after]
-        clear = ~overlap
-        self.edges.add(before[clear] + self.n, after[clear], 0, Edge.STREAM)
-        self.edges.add(before[overlap], after[overlap], 0, Edge.STREAM)
+    def _after_end(self, before: I64, after: I64, kind: Edge = Edge.STREAM) -> None:
+        """After the end of another kernel; where they overlap much, only after its start.
+
+        Kernels of one stream may overlap a little (programmatic dependent launch, clock steps):
+        the next one then still follows the end of the one before, by that much less.
+        """
+        apart = self.start[after] - self.end[before]
+        slight = (apart > -_SAME_TIME_PS) & (-2 * apart <= self.end[before] - self.start[before])
+        lag = np.minimum(apart[slight], 0)
+        self.edges.add(before[slight] + self.n, after[slight], lag, kind)
+        if kind is Edge.STREAM:
+            self.edges.add(before[~slight], after[~slight], 0, kind)
 
     def launches(self) -> None:
         """Kernels follow their calls by at least the shortest latency of the step."""
@@ -208,16 +214,18 @@ class _Builder:
         self._joins_seen()
 
     def _joins_seen(self) -> None:
-        """Kernels that start right after the end of another stream's kernel of their GPU."""
+        """Kernels that start about when another stream's kernel of their GPU ends."""
         for device in np.unique(self.device):
             mine = np.flatnonzero(self.device == device)
             by_end = mine[np.argsort(self.end[mine], kind="stable")]
-            place = np.searchsorted(self.end[by_end], self.start[mine], side="right") - 1
-            before = by_end[np.maximum(place, 0)]
-            soon = self.start[mine] - self.end[before] <= _SAME_TIME_PS
-            other = self.stream[before] != self.stream[mine]
-            good = (place >= 0) & soon & other & (before != mine)
-            self.edges.add(before[good] + self.n, mine[good], 0, Edge.JOIN)
+            place = np.searchsorted(self.end[by_end], self.start[mine], side="right")
+            for offset in (-1, 0):  # the last end before the start, and the first one after it
+                near = np.clip(place + offset, 0, len(by_end) - 1)
+                before = by_end[near]
+                apart = np.abs(self.start[mine] - self.end[before])
+                good = (apart <= _SAME_TIME_PS) & (self.stream[before] != self.stream[mine])
+                good &= before < mine
+                self._after_end(before[good], mine[good], Edge.JOIN)
 
     def host(self) -> None:
         """Calls of one thread follow each other; after a wait they follow the kernel."""
