@@ -43,6 +43,7 @@ TEXT_ARGS: Final = (
 FAR_PS: Final = 1 << 62
 """Start given to events whose time is no number, so that the rule for times rejects them."""
 
+_PHASES: Final = frozenset("abceGDfFiInNOpPRstSTv(),=")
 _EPOCH_US: Final = 1e12
 _EXACT_US: Final = 2**52 / 1e6
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -145,7 +146,7 @@ class ColumnReader:
         elif phase in ("B", "E"):
             self._pair(event, complete)
         elif isinstance(phase, str):
-            self.other_phases[phase[:8]] += 1
+            self.other_phases[phase if phase in _PHASES else "other"] += 1
 
     def _metadata(self, event: _Event) -> None:
         pid, tid = _whole(event.get("pid")), _whole(event.get("tid"))
@@ -203,8 +204,8 @@ class ColumnReader:
         length_us = np.fromiter(map(itemgetter("dur"), events), np.float64, count)
         names = self._codes(list(map(itemgetter("name"), events)))
         found = [event.get("args") for event in events]
-        rows = [row for row, args in enumerate(found) if args]
-        args = self._args([args for args in found if args])
+        rows = [row for row, args in enumerate(found) if args and type(args) is dict]
+        args = self._args([args for args in found if args and type(args) is dict])
         start_ps, duration_ps = self._times(start_us, length_us)
         return EventColumns(
             pid, tid, start_ps, duration_ps, names, np.array(rows, dtype=np.intp), args

@@ -221,6 +221,22 @@ def test_missing_fields_of_kernels(path: Path) -> None:
     assert slugs(capture) == {"no_duration": 1}
 
 
+@pytest.mark.parametrize("bad", ["text", 5, [1, 2], True])
+def test_arguments_that_are_no_object_are_ignored(path: Path, bad: object) -> None:
+    events = kernels(2)
+    events[0]["args"] = bad
+    assert read(path, events).kernels.correlation_id.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("bad", [None, 5, [1], {"a": 1}, ""])
+def test_names_and_phases_of_any_type(path: Path, bad: object) -> None:
+    odd: list[Any] = [event("k", 1001, 22, 1, 1) | {"name": bad}, {"ph": bad}, kernels(1)[0]]
+    odd += [{"ph": "B", "pid": bad, "tid": bad, "ts": bad, "name": bad}, {"ph": "E", "pid": bad}]
+    odd += [{"ph": "M", "name": "process_name", "pid": 5, "args": {"name": bad}}]
+    odd += [{"ph": "M", "name": bad, "pid": bad, "args": bad}]
+    assert len(read(path, odd).kernels) == 2
+
+
 def test_copies_fills_and_memory_events_by_their_details(path: Path) -> None:
     events = [
         event("a", 1001, 22, 1, 1, memcpy_details="kind_src:host kind_dst:device size:8"),
