@@ -300,8 +300,9 @@ class _Decoder:
                     is_text = member in _TEXT_MEMBERS
                     value[0, rows] = step.start[at] if is_text else step.value[at].view(np.int64)
                     value[1, rows] = step.end[at]
-        for metadata_id, name in self._wanted.stats.items():
-            rows = np.flatnonzero(ids == metadata_id)
+        for name in dict.fromkeys(self._wanted.stats.values()):
+            same = [number for number, other in self._wanted.stats.items() if other == name]
+            rows = np.flatnonzero(np.isin(ids, same))
             if len(rows):
                 self._put(name, event[rows], which[rows], value[:, rows])
 

@@ -24,6 +24,7 @@ from explane.capture.varints import read_varints
 _LANE_BYTES: Final = 4096
 _SEARCH_BYTES: Final = 256
 _LEAST_LANES: Final = 32
+_FEWEST_ABREAST: Final = 8
 _VARINT_MORE: Final = 0x80
 _ID_TAG: Final = 1 << 3
 _OFFSET_TAG: Final = 2 << 3
@@ -126,6 +127,8 @@ def _spans(positions: I64, words: I64) -> tuple[I64, I64]:
 def _walk_lanes(block: Block, position: int, tag: int) -> I64:
     """Positions of a long run, by lanes."""
     heads = _lane_heads(block, position, tag)
+    if len(heads) <= _FEWEST_ABREAST:
+        return np.array(_walk_one_by_one(block, position, tag, block.size), dtype=np.int64)
     visited, following = _walk_abreast(block, heads, tag)
     if len(visited) == 0:
         return visited
@@ -165,10 +168,13 @@ def _begins_like_event(words: I64) -> Bools:
 
 
 def _walk_abreast(block: Block, heads: I64, tag: int) -> tuple[I64, I64]:
-    """Positions visited by all lanes, in order, and the position that follows each."""
+    """Positions visited by lanes, in order, and the position that follows each.
+
+    The last few lanes under way are left where they are: one by one is faster for them.
+    """
     lane, at, stops = np.arange(len(heads)), heads, np.append(heads[1:], block.size)
     steps: list[tuple[I64, I64, I64]] = []
-    while len(at):
+    while len(at) > _FEWEST_ABREAST:
         words = block.words[at].view(np.int64)
         starts, ends = _spans(at, words)
         good = (words & 0xFF == tag) & (starts > 0) & (ends <= block.size)
