@@ -187,28 +187,34 @@ def clip(parts: Intervals, windows: Intervals) -> Intervals:
     return Intervals(parts.group, start, np.maximum(start, end))
 
 
-def time_by_priority(sets: tuple[Intervals, ...], n_groups: int) -> I64:
-    """Covered time of each group divided among the sets without counting any of it twice.
+def priority_layers(sets: tuple[Intervals, ...]) -> tuple[Intervals, ...]:
+    """Covered time divided among the sets so that no moment is counted twice.
 
     Where several sets cover the same time, the first of them has it:
 
-        first      ├─────┤
-        second        ├──────┤        first 6, second 4 (of 7)
+        first      ├─────┤                 ├─────┤
+        second        ├──────┤    ->             ├───┤
+
+    Returns:
+        One union per set; they are disjoint, and together they are the union of all sets.
+    """
+    group, time, coverage = _edges(sets)
+    free = np.ones(len(time), dtype=bool)
+    layers = []
+    for covers in coverage:
+        layers.append(_pieces(group, time, free & (covers > 0)))
+        free &= covers == 0
+    return tuple(layers)
+
+
+def time_by_priority(sets: tuple[Intervals, ...], n_groups: int) -> I64:
+    """Length of each set's layer (see `priority_layers`) in each group.
 
     Returns:
         Shape (n_groups, n_sets); row sums are the length of the union of all sets.
     """
-    group, time, coverage = _edges(sets)
-    total = np.zeros((n_groups, len(sets)), dtype=np.int64)
-    if len(time) < 2:
-        return total
-    step = np.where(group[1:] == group[:-1], time[1:] - time[:-1], 0)
-    free = np.ones(len(step), dtype=bool)
-    for column, covers in enumerate(coverage):
-        mine = free & (covers[:-1] > 0)
-        np.add.at(total[:, column], group[:-1][mine], step[mine])
-        free &= covers[:-1] == 0
-    return total
+    layers = priority_layers(sets)
+    return np.stack([length_by_group(layer, n_groups) for layer in layers], axis=1)
 
 
 def covered_in_windows(parts: Intervals, start_ps: I64, end_ps: I64) -> I64:
