@@ -39,8 +39,6 @@ class Instruction:
         name: Unique in its module.
         opcode: As in the proto, such as `fusion`, `custom-call`, `all-gather-start`.
         computation_id: The computation that lists it.
-        operand_ids: Instructions whose results it takes, in order.
-        called_computation_ids: The fused computation, the reducer, condition and body, …
         proto: The HloInstructionProto itself (field numbers as in hlo.proto).
         payloads: HloModuleProto.payloads of its module.
     """
@@ -49,10 +47,18 @@ class Instruction:
     name: str
     opcode: str
     computation_id: int
-    operand_ids: tuple[int, ...]
-    called_computation_ids: tuple[int, ...]
     proto: hlo_pb2.HloInstructionProto = field(repr=False)
     payloads: Sequence[bytes] = field(default=(), repr=False)
+
+    @cached_property
+    def operand_ids(self) -> tuple[int, ...]:
+        """Instructions whose results it takes, in order."""
+        return tuple(self.proto.operand_ids)
+
+    @cached_property
+    def called_computation_ids(self) -> tuple[int, ...]:
+        """The fused computation, the reducer, condition and body, …; in order."""
+        return tuple(self.proto.called_computation_ids)
 
     @cached_property
     def shape(self) -> Shape:

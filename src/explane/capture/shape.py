@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import Final
 
-if TYPE_CHECKING:
-    from explane.capture._proto import hlo_pb2
+from explane.capture._proto import hlo_pb2
 
 # xla_data.proto, enum PrimitiveType: number -> (name, bits of one element as it lies in memory).
 # 0 bits: no array element. Sub-byte types count packed, as XLA:GPU stores them (it also writes
@@ -130,6 +130,13 @@ _BITS: Final = dict(_TYPES.values())
 
 def shape_of_proto(proto: hlo_pb2.ShapeProto) -> Shape:
     """A Shape from its message; LayoutProto.element_size_in_bits overrides the type's bits."""
+    return _shape_of_bytes(proto.SerializeToString())
+
+
+@lru_cache(maxsize=1 << 14)
+def _shape_of_bytes(data: bytes) -> Shape:
+    """Decoded once per distinct shape: a module of 100,000 instructions has a few hundred."""
+    proto = hlo_pb2.ShapeProto.FromString(data)
     name, bits = _TYPES.get(proto.element_type, (f"type_{proto.element_type}", 0))
     layout = proto.layout
     return Shape(
