@@ -10,7 +10,15 @@ import pytest
 from explane.capture.model import Capture, HostEvents, Kernels, Launches
 from explane.capture.trace_json import read_trace_json
 from explane.capture.xplane import read_xplane
-from tests.shared import REAL, SIMULATED, capture_dir, json_file, require_shared, xplane_file
+from tests.shared import (
+    OTHER,
+    REAL,
+    SIMULATED,
+    capture_dir,
+    json_file,
+    require_shared,
+    xplane_file,
+)
 
 # Programs, details and (on ROCm's host events) program ids are not in the JSON.
 NUMBERS: tuple[str, ...] = ("start_ps", "duration_ps", "correlation_id", "graph_id")
@@ -21,7 +29,7 @@ NOT_IN_JSON = ("MemoryAllocation", "MemoryDeallocation")
 
 def with_both() -> list[tuple[str, str]]:
     pairs = [("real", name) for name in REAL] + [("simulated", name) for name in SIMULATED]
-    pairs.append(("other", "cpu-jax0102"))
+    pairs += [("other", name) for name in OTHER if name == "cpu-jax0102"]
     return [pair for pair in pairs if list(capture_dir(*pair).glob("*.trace.json.gz"))]
 
 
