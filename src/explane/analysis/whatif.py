@@ -11,14 +11,16 @@ stays as it was. With nothing changed the graph plays back the measured step exa
     exposed_collective   transfers cost nothing beyond meeting (fully hidden behind compute)
     copy                 copies and fills take no time
     tiny_kernels         kernels shorter than `TINY_PS` start at once behind the one before
-    low_rate             kernels run at their roofline
+
+and for groups of kernels that the caller names (at their roofline, without rematerialisation, …)
+with each kernel shortened to a share of its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +37,9 @@ TINY_PS: Final = 5 * PS_PER_US
 """Kernels shorter than this do less work than starting them costs."""
 
 UNCHANGED: Final = "unchanged"
+
+Shares: TypeAlias = npt.NDArray[np.float64]
+"""Share of its time that each kernel of the capture would need, 0 to 1; shape (n_kernels,)."""
 
 WHATIF_SCHEMA = {
     "host": pl.String,
@@ -94,24 +99,26 @@ class PlayedStep:
 
 
 def play_step(
-    facts: StepFacts, window: StepWindow, roof_ratio: npt.NDArray[np.float64] | None = None
+    facts: StepFacts, window: StepWindow, groups: Mapping[str, Shares] | None = None
 ) -> PlayedStep:
     """Build the graph of a step, find its path, and play every change.
 
     Args:
         facts: The capture and what is known of it.
         window: The step.
-        roof_ratio: For each kernel of the capture the share of its time that it would need at its
-            roofline, NaN where that is unknown; None when there is no roofline.
+        groups: By cause, for each kernel of the capture the share of its time that would be left,
+            1 where nothing changes.
     """
     graph = build_step_graph(facts, window.rows, window.start_ps)
     length_ps = window.end_ps - window.start_ps
     pieces = critical_pieces(facts, graph, length_ps)
-    changes = _changes(facts, graph, pieces, roof_ratio)
+    changes = _changes(facts, graph, pieces, groups or {})
     rows = []
     for cause, change in changes.items():
         played_ps = played_length_ps(graph, length_ps, change)
         on_path_ps = path_time_ps(facts, pieces, cause)
+        if groups and cause in groups:
+            on_path_ps = _group_on_path(pieces, groups[cause])
         left_ps = length_ps - change.saved_ps
         rows.append((window.number, cause, length_ps, played_ps, left_ps, on_path_ps, change.n))
     return PlayedStep(window, graph, pieces, tuple(rows))
@@ -159,7 +166,7 @@ def _changes(
     facts: StepFacts,
     step: StepGraph,
     pieces: tuple[Piece, ...],
-    roof_ratio: npt.NDArray[np.float64] | None,
+    groups: Mapping[str, Shares],
 ) -> dict[str, Change]:
     """All changes that concern anything in this step."""
     graph = step.graph
@@ -171,9 +178,9 @@ def _changes(
         "exposed_collective": lambda: _no_transfer(facts, step, pieces),
         "copy": lambda: _no_copies(facts, step, pieces),
         "tiny_kernels": lambda: _fused(facts, step, pieces),
-        "low_rate": lambda: _at_roof(facts, step, pieces, roof_ratio),
     }
     made = {cause: make() for cause, make in makers.items()}
+    made |= {cause: _shortened(step, pieces, shares) for cause, shares in groups.items()}
     return {UNCHANGED: same, **{cause: c for cause, c in made.items() if c is not None}}
 
 
@@ -288,26 +295,27 @@ def _fused(facts: StepFacts, step: StepGraph, pieces: tuple[Piece, ...]) -> Chan
     return Change(lag, residual, saved, int(tiny.sum()))
 
 
-def _at_roof(
-    facts: StepFacts,
-    step: StepGraph,
-    pieces: tuple[Piece, ...],
-    roof_ratio: npt.NDArray[np.float64] | None,
-) -> Change | None:
-    if roof_ratio is None:
-        return None
+def _shortened(step: StepGraph, pieces: tuple[Piece, ...], shares: Shares) -> Change | None:
+    """Kernels take only a share of their time."""
     graph = step.graph
     lasting = graph.kind == Edge.DURATION
     ratio = np.ones(len(lasting))
-    ratio[lasting] = np.clip(
-        np.nan_to_num(roof_ratio[_kernel_of_end(step, lasting)], nan=1.0), 0, 1
-    )
+    ratio[lasting] = shares[_kernel_of_end(step, lasting)]
     if (ratio == 1.0).all():
         return None
-    lag = np.where(lasting, np.rint(graph.lag_ps * ratio).astype(np.int64), graph.lag_ps)
+    lag = np.where(ratio < 1.0, np.rint(graph.lag_ps * ratio).astype(np.int64), graph.lag_ps)
     saved = sum(
-        (p.end_ps - p.start_ps) * (1 - float(np.nan_to_num(roof_ratio[p.kernel], nan=1.0)))
+        (p.end_ps - p.start_ps) * (1.0 - float(shares[p.kernel]))
         for p in pieces
-        if p.kernel >= 0 and p.kind == "compute"
+        if p.kernel >= 0 and p.kind in ("compute", "memcpy", "memset")
     )
-    return Change(lag, graph.residual_ps, max(round(saved), 0), int((ratio < 1).sum()))
+    return Change(lag, graph.residual_ps, round(saved), int((ratio < 1.0).sum()))
+
+
+def _group_on_path(pieces: tuple[Piece, ...], shares: Shares) -> int:
+    """Time on the path of the kernels that a group shortens."""
+    return sum(
+        p.end_ps - p.start_ps
+        for p in pieces
+        if p.kernel >= 0 and shares[p.kernel] < 1.0 and p.kind in ("compute", "memcpy", "memset")
+    )
