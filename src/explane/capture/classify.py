@@ -158,7 +158,7 @@ def collective_of_name(name: str) -> str:
     """
     if kind_of_name(name) is not Kind.COLLECTIVE:
         return ""
-    head = re.split(r"[(<]", name, maxsplit=1)[0] if "Kernel" in name.split("(")[0] else name
+    head = re.split(r"[(<]", name, maxsplit=1)[0]
     return next((word for word, rule in _COLLECTIVES if rule.search(head)), "")
 
 
