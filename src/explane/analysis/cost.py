@@ -63,6 +63,11 @@ class Cost:
         """The kind of peak that `flops` is held against."""
         return self.matrix.rate if self.matrix is not None else self.vector_rate
 
+    @property
+    def n_passes(self) -> int:
+        """Hardware passes per FLOP, see `MatrixWork`."""
+        return self.matrix.n_passes if self.matrix is not None else 1
+
 
 def unknown_cost(reason: str) -> Cost:
     """A cost of which nothing is known."""

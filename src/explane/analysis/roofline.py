@@ -35,6 +35,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 """First columns of `roofline.csv`, in order."""
 
+_GIVEN: Final = "given by the user"
 _EXECUTION: Final = ["instruction", "device", "execution", "iteration"]
 
 
@@ -60,9 +61,9 @@ class Roofline:
     Attributes:
         table: One row per instruction that ran, most time above the roof first. `COLUMNS`, all
             per execution (duration is the lower median over executions), then host, rate,
-            n_passes, roof_ps (least time that the peaks allow), total_ps, low_ps, high_ps,
-            above_roof_ps (sum over executions), flag, unknown (reason, empty when modelled),
-            flops_source, bytes_source.
+            n_passes (the peak is already divided by it), roof_ps (least time that the peaks
+            allow), total_ps, low_ps, high_ps, above_roof_ps (sum over executions), flag, unknown
+            (reason, empty when modelled), flops_source, bytes_source.
         steps: host, device, step, modelled_ps, roof_ps, above_roof_ps, unknown_ps: sums over the
             executions that began in the step. `above_roof_ps` is the most that could be saved if
             every modelled op ran at its roof; ops that run beside each other save less.
@@ -86,14 +87,16 @@ class _Peaks:
     gpu: Gpu | None
     options: RooflineOptions
 
-    def flops(self, rate: str) -> Peak | None:
+    def flops(self, rate: str, n_passes: int) -> Peak | None:
+        """The peak for FLOPs of the program, when the hardware needs several passes for one."""
+        peak = self.gpu.flops_peak(rate) if self.gpu is not None else None
         if self.options.peak_flops_per_s is not None:
-            return Peak(self.options.peak_flops_per_s, "given by the user")
-        return self.gpu.flops_peak(rate) if self.gpu is not None else None
+            peak = Peak(self.options.peak_flops_per_s, _GIVEN)
+        return Peak(peak.per_s / n_passes, peak.source) if peak is not None else None
 
     def bytes(self) -> Peak | None:
         if self.options.peak_bytes_per_s is not None:
-            return Peak(self.options.peak_bytes_per_s, "given by the user")
+            return Peak(self.options.peak_bytes_per_s, _GIVEN)
         return self.gpu.memory if self.gpu is not None else None
 
 
@@ -166,7 +169,7 @@ def _identity(capture: Capture, options: RooflineOptions) -> GpuIdentity:
     """The GPU of the user's choice, else of all devices that ran kernels, if they are the same."""
     if options.gpu:
         gpu = gpu_by_key(options.gpu)
-        return GpuIdentity(gpu, (gpu,), "given by the user")
+        return GpuIdentity(gpu, (gpu,), _GIVEN)
     used = set(np.unique(capture.kernels.device).tolist())
     stated = [identify_gpu(d.stats) for d in capture.devices if d.ordinal in used]
     if not stated:
@@ -214,13 +217,12 @@ def _cost(
 
 
 def _instruction_row(key: InstructionKey, cost: Cost, peaks: _Peaks) -> tuple[object, ...]:
-    n_passes = cost.matrix.n_passes if cost.matrix is not None else 1
-    flops_peak = peaks.flops(cost.rate) if not cost.unknown else None
+    flops_peak = peaks.flops(cost.rate, cost.n_passes) if not cost.unknown else None
     bytes_peak = peaks.bytes()
     unknown = _why_unknown(cost, flops_peak, bytes_peak)
     roof_ps, bound = None, None
     if not unknown and flops_peak is not None and bytes_peak is not None:
-        compute_ps = (cost.flops or 0) * n_passes / flops_peak.per_s * PS_PER_S
+        compute_ps = (cost.flops or 0) / flops_peak.per_s * PS_PER_S
         memory_ps = (cost.n_bytes or 0) / bytes_peak.per_s * PS_PER_S
         roof_ps = max(compute_ps, memory_ps)
         bound = "compute" if compute_ps > memory_ps else "memory"
@@ -230,7 +232,7 @@ def _instruction_row(key: InstructionKey, cost: Cost, peaks: _Peaks) -> tuple[ob
         cost.flops,
         cost.n_bytes,
         cost.rate if not cost.unknown else None,
-        n_passes if not cost.unknown else None,
+        cost.n_passes if not cost.unknown else None,
         flops_peak.per_s if flops_peak is not None else None,
         bytes_peak.per_s if bytes_peak is not None else None,
         flops_peak.source if flops_peak is not None else None,

@@ -24,6 +24,7 @@ from explane.capture.model import Capture, Device, HostEvents, Kernels, Launches
 from explane.capture.program import Program
 from tests.builders_hlo import Hlo
 from tests.unit.analysis.hlo_helpers import dot_numbers, fused, param, program_of
+from tests.wire_writer import bytes_field, int_field
 
 PROGRAM = 7
 US = 1_000_000
@@ -159,6 +160,18 @@ def test_a_label_of_something_inside_a_fusion_is_no_launch() -> None:
     program = program_of(entry, body)
     result = roofline(capture_of(rows, MI300X), {PROGRAM: program}, attribution_of(rows))
     assert row(result, "r")["unknown"] == INSIDE_A_FUSION
+
+
+def test_a_product_in_several_passes_has_a_lower_peak() -> None:
+    extra = dot_numbers([1], [0]) + bytes_field(51, int_field(2, 7))  # BF16x3
+    square = "f32[1024,1024]"
+    entry = [param("x", square), Hlo("d", "dot", square, ["x", "x"], extra=extra)]
+    rows: Rows = [("d", 0, 0, 0, 10)]
+    result = roofline(capture_of(rows, MI300X), {PROGRAM: program_of(entry)}, attribution_of(rows))
+    found = row(result, "d")
+    assert (found["rate"], found["n_passes"]) == ("bf16", 3)
+    assert found["peak_flops_per_s"] == pytest.approx(1307.4e12 / 3)
+    assert found["peak_ratio"] == pytest.approx(3 * 2**31 / 1307.4 / 10e6, rel=1e-4)
 
 
 def test_what_is_not_known_has_its_row_its_reason_and_its_time() -> None:
