@@ -15,6 +15,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.alignment import Scores
+from explane.analysis.attribute_scores import STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
 from explane.analysis.schedule import Schedule
 
@@ -40,16 +42,20 @@ class Frames:
     span: tuple[Ints, Ints]
 
 
-def find_frames(schedule: Schedule, kernels: ProgramKernels, places: Places) -> Frames:
+def find_frames(
+    schedule: Schedule, scores: Scores, kernels: ProgramKernels, places: Places
+) -> Frames:
     """Frames of all graph launches of one program, from the places found so far."""
     of_kernel = np.full(len(kernels), -1, dtype=np.int64)
     rows = np.flatnonzero(kernels.in_graph & (kernels.fixed < 0))
     if not len(rows):
         return Frames(of_kernel, (), (of_kernel, of_kernel))
     groups, local = np.unique(kernels.group[rows], return_inverse=True)
-    orderly = ~_walks_back(kernels, places, rows, local, len(groups))
-    known = _known_range(schedule, places.position[rows], local, len(groups))
-    frame = np.where(orderly, known, -1)
+    fits, found = _fits(schedule, scores, kernels.types[rows], places.position[rows], local)
+    known = _known_range(fits, found)
+    orderly = ~_walks_back(kernels, places, rows, len(groups))
+    spread = _n_streams(local, kernels.stream[rows]) > 1
+    frame = np.where(orderly | (spread & (fits.sum(axis=1) == 1)), known, -1)
     ranges = list(schedule.graphs)
     learn = orderly & (known < 0)
     frame[learn], learned = _learn(places.position[rows], local, learn, len(ranges))
@@ -98,7 +104,7 @@ def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:
 
 
 def _walks_back(
-    kernels: ProgramKernels, places: Places, rows: Ints, local: Ints, n_groups: int
+    kernels: ProgramKernels, places: Places, rows: Ints, n_groups: int
 ) -> npt.NDArray[np.bool_]:
     """Launches whose places run backwards in their agreed order: no single run holds them."""
     by_rank = rows[np.lexsort((places.rank[rows], kernels.group[rows]))]
@@ -109,22 +115,43 @@ def _walks_back(
     return np.bincount(group[1:], back, n_groups) > 0
 
 
-def _known_range(schedule: Schedule, position: Ints, local: Ints, n_groups: int) -> Ints:
-    """Index of the default graph that holds nearly all placed kernels of a launch, or -1."""
-    ranges = schedule.graphs
-    if not ranges:
-        return np.full(n_groups, -1, dtype=np.int64)
-    of_position = np.full(len(schedule) + 1, -1, dtype=np.int64)
-    for i, (first, end) in enumerate(ranges):
-        of_position[first:end] = i
-    found = of_position[position]
-    table = np.zeros((n_groups, len(ranges)), dtype=np.int64)
-    inside = found >= 0
-    np.add.at(table, (local[inside], found[inside]), 1)
-    n_placed = np.bincount(local, position >= 0, n_groups)
-    best = table.argmax(axis=1)
-    enough = table.max(axis=1) >= np.maximum(_MIN_INSIDE * n_placed, 1)
-    return np.where(enough, best, -1)
+def _n_streams(local: Ints, stream: Ints) -> Ints:
+    """On how many streams each launch ran."""
+    pairs = np.unique(np.stack([local, stream]), axis=1)
+    return np.bincount(pairs[0])
+
+
+def _fits(
+    schedule: Schedule, scores: Scores, types: Ints, position: Ints, local: Ints
+) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Which default graphs hold nearly all kernels of a launch, as a set.
+
+    Returns:
+        (launches, graphs) flags, and how many kernels of each launch were placed in each graph.
+    """
+    n_groups, n_graphs = int(local.max()) + 1, len(schedule.graphs)
+    room = np.zeros((len(scores.leave_cost), n_graphs), dtype=np.int64)
+    inside = np.zeros((n_groups, n_graphs), dtype=np.int64)
+    for i, (first, end) in enumerate(schedule.graphs):
+        room[:, i] = (scores.first[:, first:end] >= STRONG).sum(axis=1)
+        here = (position >= first) & (position < end)
+        inside[:, i] = np.bincount(local[here], minlength=n_groups)
+    named = (scores.first >= STRONG).any(axis=1)[types]
+    pairs, counts = np.unique(np.stack([local[named], types[named]]), axis=1, return_counts=True)
+    fitting = np.zeros((n_groups, n_graphs), dtype=np.int64)
+    np.add.at(fitting, pairs[0], np.minimum(counts[:, None], room[pairs[1]]))
+    total = np.bincount(local[named], minlength=n_groups)
+    enough = np.maximum(_MIN_INSIDE * total, 1)[:, None]
+    best = fitting.max(axis=1, initial=0)[:, None]
+    return np.asarray((fitting == best) & (fitting >= enough)), inside
+
+
+def _known_range(fits: npt.NDArray[np.bool_], inside: Ints) -> Ints:
+    """The fitting default graph that holds most placed kernels of a launch, or -1."""
+    if not fits.shape[1]:
+        return np.full(len(fits), -1, dtype=np.int64)
+    best = np.where(fits, inside, -1).argmax(axis=1)
+    return np.where(fits.any(axis=1), best, -1)
 
 
 def _learn(

@@ -67,11 +67,12 @@ def solve_program(
         types=types.of_row,
         group=groups.group[rows],
         device=table.device[rows].astype(np.int64),
+        stream=table.stream[rows],
         in_graph=groups.is_graph[groups.group[rows]] & ~labelled,
         node=table.graph_node_id[rows],
         fixed=types.fixed,
     )
-    timing = Timing(table.start_ps[rows], table.duration_ps[rows], table.stream[rows])
+    timing = Timing(table.start_ps[rows], table.duration_ps[rows])
     settled = settle(schedule, scores, kernels, place(schedule, scores, kernels), timing)
     by_node, moved = agree_on_nodes(kernels, table.graph_id[rows], settled.position)
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)

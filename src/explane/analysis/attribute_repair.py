@@ -30,11 +30,10 @@ _MIN_MARGIN: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When and where a program's kernels ran; aligned with its kernels."""
+    """When a program's kernels ran; aligned with its kernels."""
 
     start_ps: Ints
     duration_ps: Ints
-    stream: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def settle(
     schedule: Schedule, scores: Scores, kernels: ProgramKernels, places: Places, timing: Timing
 ) -> Settled:
     """Places graph kernels within the frames of their launches."""
-    frames = find_frames(schedule, kernels, places)
+    frames = find_frames(schedule, scores, kernels, places)
     repair = _Repair(schedule, kernels, places, timing, frames)
     groups = list(slot_groups(scores, kernels, places, frames))
     for group in groups:
@@ -91,7 +90,7 @@ class _Repair:
         self.fixed = np.zeros(n, dtype=np.bool_)
         self.around: Neighbours | None = None
         self.log_duration = np.zeros(n)
-        self.n_streams = _streams_of_groups(kernels.group, timing.stream)
+        self.n_streams = _streams_of_groups(kernels.group, kernels.stream)
 
     def settle_single(self, group: SlotGroup) -> None:
         """One slot: the kernel is that instruction's, wherever it ran."""
@@ -106,7 +105,11 @@ class _Repair:
     def look_around(self) -> None:
         """Takes in what the settled kernels say about time, order and speed."""
         self.around = neighbours(
-            self.kernels.group, self.timing.stream, self.timing.start_ps, self.position, self.fixed
+            self.kernels.group,
+            self.kernels.stream,
+            self.timing.start_ps,
+            self.position,
+            self.fixed,
         )
         self.log_duration = self._device_free_durations()
 
@@ -134,6 +137,7 @@ class _Repair:
         index = np.full((int(fits.sum()), len(group.slots)), -1, dtype=np.int64)
         index[launch, column] = rows
         complete = counts[fits] == self._inside(index, group.slots).sum(axis=1)
+        one_stream = self._one_stream(index)
         certain = complete & (self.n_streams[index[:, 0]] == 1)
         initial = self._initial(index, group.slots, complete)
         if certain.all():
@@ -141,8 +145,14 @@ class _Repair:
                 index, group, Assignment(initial, np.full(initial.shape, np.inf)), complete
             )
             return
-        result = assign(self._candidates(index, group), initial, complete)
+        result = assign(self._candidates(index, group), initial, complete & one_stream, complete)
         self._write(index, group, result, complete)
+
+    def _one_stream(self, index: Ints) -> Bools:
+        """(U,): all kernels of the type ran on one stream, so their order is certain."""
+        stream = np.where(index >= 0, self.kernels.stream[index], -1)
+        first = stream[:, :1]
+        return np.asarray(((stream == first) | (index < 0)).all(axis=1))
 
     def _inside(self, index: Ints, slots: Ints) -> Bools:
         """(U, g): slots within the span of each launch."""
@@ -175,7 +185,7 @@ class _Repair:
         return Candidates(
             present=index >= 0,
             start_ps=self.timing.start_ps[safe],
-            stream=self.timing.stream[safe],
+            stream=self.kernels.stream[safe],
             log_duration=self.log_duration[safe],
             after=np.maximum(self.around.after[safe], low_end[safe]),
             before=np.minimum(self.around.before[safe], high_end[safe] - 1),

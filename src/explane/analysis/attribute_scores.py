@@ -31,6 +31,9 @@ STRONG: Final = SHARED_NAME
 UNLIKELY: Final = 8
 """Taken off where exact kernels show another launch shape."""
 
+FITTING: Final = 8
+"""Least score of a kernel whose family is just what the launch runs."""
+
 SKIP_COST: Final = 2
 LEAVE_COST: Final = 6
 LEAVE_LOOSE_COST: Final = 3

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from explane.analysis.alignment import Scores
 from explane.analysis.attribute_frames import Frames
-from explane.analysis.attribute_scores import STRONG
+from explane.analysis.attribute_scores import FITTING, STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
 
 Ints = npt.NDArray[np.int64]
@@ -58,10 +58,15 @@ def slot_groups(
     for part in np.split(order, cuts):
         f, t = int(frames.of_kernel[part[0]]), int(kernels.types[part[0]])
         first, end = frames.ranges[f]
-        named = np.flatnonzero(scores.first[t, first:end] >= STRONG) + first
+        fitting = scores.first[t, first:end]
+        named = np.flatnonzero(fitting >= STRONG) + first
         if len(named) > 1:
             named = named[[owners.owner.get((f, p), t) == t for p in named.tolist()]]
-        slots = named if len(named) else owners.slots.get((f, t), np.empty(0, dtype=np.int64))
+        slots = named
+        if not len(named):
+            free = np.flatnonzero(fitting >= FITTING) + first
+            free = free[[(f, p) not in owners.owner for p in free.tolist()]]
+            slots = np.sort(np.concatenate((owners.slots.get((f, t), free[:0]), free)))
         yield SlotGroup(f, t, slots, part, bool(len(named)))
 
 
@@ -102,8 +107,8 @@ def _owners(kernels: ProgramKernels, places: Places, frames: Frames, rows: Ints)
         first, end = frames.ranges[f]
         if first <= p < end and _RARE * counts[i] >= n_launches[f]:
             found.setdefault((f, t), []).append(p)
-        if n == 0:
-            owner[f, p] = t
+            if n == 0:
+                owner[f, p] = t
     slots = {key: np.sort(np.array(value, dtype=np.int64)) for key, value in found.items()}
     return _Owners(slots, owner)
 

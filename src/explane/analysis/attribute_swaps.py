@@ -20,14 +20,18 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_profile import assign_in_order, deviation_cost, learn_durations
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 ORDER_COST: Final = 8.0
 _WEAK_CAP: Final = 3.0
 _DURATION_CAP: Final = 12.0
 _MIN_SPREAD: Final = 0.02
-_DEFAULT_SPREAD: Final = 0.3
+_FEW_SPREAD: Final = 0.15
+_MAX_LEARNED: Final = 12
 _FEW: Final = 4
 _ROUNDS: Final = 3
 _SWEEPS: Final = 6
@@ -79,23 +83,42 @@ class Assignment:
     margin: Floats
 
 
-def assign(candidates: Candidates, initial: Ints, sure: npt.NDArray[np.bool_]) -> Assignment:
-    """Improves an initial assignment.
+def assign(candidates: Candidates, initial: Ints, sure: Flags, complete: Flags) -> Assignment:
+    """Assigns the kernels of all launches.
 
     Args:
         candidates: The kernels and slots.
         initial: (U, g): kernel index per slot or -1; every present kernel stands once.
-        sure: (U,): launches whose initial assignment may teach the durations.
+        sure: (U,): launches whose initial assignment is beyond doubt.
+        complete: (U,): launches with a kernel for each slot that they can have.
     """
-    held = initial.copy()
     order = _order_costs(candidates)
     pair = _pair_costs(candidates)
-    for _ in range(_ROUNDS):
-        cost = order + _duration_costs(candidates, held, sure)
-        changed = _improve(cost, pair, held)
-        if not changed:
+    held = _first_assignment(candidates, initial, order, sure, complete)
+    for round_ in range(_ROUNDS):
+        teach = sure if round_ == 0 and sure.any() else complete
+        cost = order + _duration_costs(candidates, held, teach)
+        if not _improve(cost, pair, held) and round_ > 0:
             break
     return Assignment(held, _margins(cost, pair, held))
+
+
+def _first_assignment(
+    c: Candidates, initial: Ints, order: Floats, sure: Flags, complete: Flags
+) -> Ints:
+    """Launches that lost kernels are assigned by durations learned from all of them."""
+    held = initial.copy()
+    lossy = ~complete
+    if not c.timed or not lossy.any() or len(c.slots) > _MAX_LEARNED:
+        return held
+    if (complete & sure).sum() >= _FEW:
+        values = np.take_along_axis(c.log_duration, np.maximum(held, 0), axis=1)
+        profile = np.median(values[complete & sure], axis=0)
+    else:
+        profile = learn_durations(c.log_duration, c.present, order)
+    cost = order + deviation_cost(c.log_duration, profile, np.full(len(profile), 0.1))
+    held[lossy] = assign_in_order(cost[lossy], c.present[lossy])
+    return held
 
 
 def _order_costs(c: Candidates) -> Floats:
@@ -125,17 +148,17 @@ def _pair_costs(c: Candidates) -> Floats:
     return table
 
 
-def _duration_costs(c: Candidates, held: Ints, sure: npt.NDArray[np.bool_]) -> Floats:
+def _duration_costs(c: Candidates, held: Ints, teach: Flags) -> Floats:
     """(U, n, g): half the squared deviation from a slot's usual duration."""
     n_launches, n = c.present.shape
     if not c.timed:
         return np.zeros((n_launches, n, len(c.slots)))
     filled = held >= 0
-    teach = filled & sure[:, None]
-    if (teach.sum(axis=0) < _FEW).any():
-        teach = filled
+    taught = filled & teach[:, None]
+    if not taught.any(axis=0).all():
+        taught = filled
     values = np.take_along_axis(c.log_duration, np.maximum(held, 0), axis=1)
-    centre, spread = _robust(np.where(teach, values, np.nan))
+    centre, spread = _robust(np.where(taught, values, np.nan))
     deviation = (c.log_duration[:, :, None] - centre) / spread
     cost = np.minimum(deviation**2 / 2, _DURATION_CAP)
     return np.asarray(np.where(np.isnan(cost), 0.0, cost))
@@ -147,7 +170,7 @@ def _robust(values: Floats) -> tuple[Floats, Floats]:
     safe = np.where(count > 0, values, 0.0)
     centre = np.nanmedian(safe, axis=0)
     deviation = np.nanmedian(np.abs(safe - centre), axis=0) * 1.4826
-    spread = np.where(count >= _FEW, np.maximum(deviation, _MIN_SPREAD), _DEFAULT_SPREAD)
+    spread = np.where(count >= _FEW, np.maximum(deviation, _MIN_SPREAD), _FEW_SPREAD)
     return np.where(count > 0, centre, np.nan), spread
 
 

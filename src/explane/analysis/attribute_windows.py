@@ -34,6 +34,7 @@ class ProgramKernels:
         types: Kernel type of each.
         group: Launch of each; equal values are adjacent.
         device: Device of each.
+        stream: Stream of each.
         in_graph: True for kernels of graph launches.
         node: Key of the graph node, or -1.
         fixed: Launch index in the schedule where the tracer's label gives it, else -1.
@@ -42,6 +43,7 @@ class ProgramKernels:
     types: I64
     group: I64
     device: I64
+    stream: I64
     in_graph: Bools
     node: I64
     fixed: I64

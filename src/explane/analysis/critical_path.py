@@ -22,15 +22,12 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.event_graph import path_to
-from explane.analysis.intervals import intervals
-from explane.analysis.launch_threads import launch_threads
-from explane.analysis.nesting import innermost
+from explane.analysis.host_causes import host_events_of
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import Edge, StepGraph
-from explane.capture.model import I64, Bools, Kind
+from explane.capture.model import Bools, Kind
 
 PATH_SCHEMA = {
-    "host": pl.String,
     "step": pl.Int64,
     "order": pl.Int64,
     "start_ps": pl.Int64,
@@ -40,6 +37,7 @@ PATH_SCHEMA = {
     "what": pl.String,
     "source_file": pl.String,
     "source_line": pl.Int64,
+    "host": pl.String,
     "kernel_row": pl.Int64,
 }
 """Columns of `critical_path.csv`; `start_ps` counts from the start of the step."""
@@ -178,8 +176,8 @@ def path_table(
             what = event
         rows.append(
             (
-                host, step_number, order, piece.start_ps, piece.end_ps - piece.start_ps,
-                piece.kind, device, what, file, line, piece.kernel if piece.kernel >= 0 else None,
+                step_number, order, piece.start_ps, piece.end_ps - piece.start_ps, piece.kind,
+                device, what, file, line, host, piece.kernel if piece.kernel >= 0 else None,
             )
         )  # fmt: skip
     return pl.DataFrame(rows, schema=PATH_SCHEMA, orient="row")
@@ -188,25 +186,15 @@ def path_table(
 def late_host_events(
     facts: StepFacts, origin_ps: int, pieces: tuple[Piece, ...]
 ) -> tuple[str, ...]:
-    """Name of the host event that fills each host-late piece, empty for others.
-
-    The innermost event of the launching thread that covers at least half of the piece.
-    """
+    """Name of the host event that fills each host-late piece, empty for others."""
     capture = facts.capture
     found = ["" for _ in pieces]
-    home = launch_threads(capture)
     late = [i for i, p in enumerate(pieces) if p.kind == "host_late" and p.launch >= 0]
-    for thread in {int(home[pieces[i].launch]) for i in late}:
-        mine = [i for i in late if int(home[pieces[i].launch]) == thread]
-        start = np.array([pieces[i].start_ps for i in mine], np.int64) + origin_ps
-        end = np.array([pieces[i].end_ps for i in mine], np.int64) + origin_ps
-        events = capture.host_events
-        rows = np.flatnonzero(events.thread == thread)
-        event = innermost(
-            events.start_ps[rows], events.end_ps[rows], (start + end) // 2, intervals(start, end)
-        )
-        for i, row in zip(mine, event.tolist(), strict=True):
-            found[i] = capture.text(int(events.name[rows[row]])) if row >= 0 else "no host event"
+    calls = np.array([pieces[i].launch for i in late], np.int64)
+    since = np.array([pieces[i].start_ps for i in late], np.int64) + origin_ps
+    rows = host_events_of(capture, calls, since)
+    for i, row in zip(late, rows.tolist(), strict=True):
+        found[i] = capture.text(int(capture.host_events.name[row])) if row >= 0 else ""
     return tuple(found)
 
 
@@ -232,8 +220,3 @@ def path_summary(table: pl.DataFrame) -> pl.DataFrame:
         .with_columns((pl.col("duration_ps") / pl.col("step_ps")).alias("ratio"))
         .sort(["host", "step", "duration_ps", "kind"], descending=[False, False, True, False])
     )
-
-
-def times_of(pieces: tuple[Piece, ...]) -> I64:
-    """Length of each piece."""
-    return np.array([p.end_ps - p.start_ps for p in pieces], dtype=np.int64)

@@ -23,12 +23,12 @@ from explane.capture.model import Capture, HostCapture, Kind, NoteKind
 from explane.capture.program import Program
 
 CHECK_SCHEMA = {
-    "host": pl.String,
     "check": pl.String,
     "holds": pl.String,
     "left": pl.String,
     "right": pl.String,
     "note": pl.String,
+    "host": pl.String,
 }
 """Columns of `checks.csv`."""
 
@@ -100,7 +100,7 @@ def reconcile(records: Records) -> tuple[Check, ...]:
 
 def check_table(host: str, checks: tuple[Check, ...]) -> pl.DataFrame:
     """Checks as `checks.csv`."""
-    rows = [(host, c.check, c.holds, c.left, c.right, c.note) for c in checks]
+    rows = [(c.check, c.holds, c.left, c.right, c.note, host) for c in checks]
     return pl.DataFrame(rows, schema=CHECK_SCHEMA, orient="row")
 
 

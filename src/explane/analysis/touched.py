@@ -32,7 +32,7 @@ _ONE_TO_ONE: Final = frozenset(
         "tanh", "transpose", "xor",
     }
 )  # fmt: skip
-_VIEWS: Final = frozenset({"bitcast", "reshape", "copy", "convert"})
+_LONGEST_CHAIN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,23 @@ def _update_in_place(program: Program, result: Instruction) -> Instruction | Non
     Looked for behind views; what it updates must be the operand as it came (a parameter), else
     there is no buffer to update.
     """
-    current = result
-    while current.opcode in {"bitcast", "reshape"} and current.operand_ids:
-        current = program.instructions[current.operand_ids[0]]
+    current = _behind_views(program, result)
     if current.opcode not in {"dynamic-update-slice", "scatter"} or not current.operand_ids:
         return None
     if not program.computations[current.computation_id].is_fusion:
         return current if current is result else None
-    source = program.instructions[current.operand_ids[0]]
-    while source.opcode in {"bitcast", "reshape"} and source.operand_ids:
-        source = program.instructions[source.operand_ids[0]]
+    source = _behind_views(program, program.instructions[current.operand_ids[0]])
     return current if source.opcode == "parameter" else None
+
+
+def _behind_views(program: Program, instruction: Instruction) -> Instruction:
+    """What a chain of bitcasts and reshapes starts from; a damaged file may close the chain."""
+    current = instruction
+    for _ in range(_LONGEST_CHAIN):
+        if current.opcode not in {"bitcast", "reshape"} or not current.operand_ids:
+            break
+        current = program.instructions[current.operand_ids[0]]
+    return current
 
 
 def _update_size(program: Program, updating: Instruction) -> int:

@@ -14,18 +14,18 @@ import polars as pl
 from explane.capture.model import HostCapture, NoteKind
 
 TRUST_SCHEMA = {
-    "host": pl.String,
     "item": pl.String,
     "count": pl.Int64,
     "gpu_time_ps": pl.Int64,
     "gpu_time_ratio": pl.Float64,
     "why": pl.String,
     "affects": pl.String,
+    "host": pl.String,
     "severity": pl.Int64,
 }
 """Columns of `trust.csv`; `severity` 2 = wrong conclusions possible, 1 = gaps, 0 = to know."""
 
-NEW_CAPTURE_SCHEMA = {"host": pl.String, "question": pl.String, "capture": pl.String}
+NEW_CAPTURE_SCHEMA = {"question": pl.String, "capture": pl.String, "host": pl.String}
 """Columns of `new_captures.csv`."""
 
 GRAPHS_OFF_TEXT = ("commandbuffer disabled when profiling", "(disabled for profiling)")
@@ -102,13 +102,13 @@ def trust_table(host: str, items: tuple[TrustItem, ...], total_ps: int) -> pl.Da
     """Items as `trust.csv`; the ratio is of all kernel time."""
     rows = [
         (
-            host,
             i.item,
             i.count,
             i.gpu_time_ps,
             i.gpu_time_ps / total_ps if i.gpu_time_ps is not None and total_ps else None,
             i.why,
             i.affects,
+            host,
             i.severity,
         )
         for i in items
@@ -118,7 +118,7 @@ def trust_table(host: str, items: tuple[TrustItem, ...], total_ps: int) -> pl.Da
 
 def new_capture_table(host: str, items: tuple[TrustItem, ...]) -> pl.DataFrame:
     """Open questions and the captures that would answer them, each once."""
-    rows = dict.fromkeys((host, i.question, i.capture) for i in items if i.question)
+    rows = dict.fromkeys((i.question, i.capture, host) for i in items if i.question)
     return pl.DataFrame(list(rows), schema=NEW_CAPTURE_SCHEMA, orient="row")
 
 
