@@ -17,10 +17,10 @@ from explane.capture.blocks import MAX_ROW_BYTES, U64, Block
 from explane.capture.layouts import Layout, column_bytes, column_values, find_layout, words_of
 from explane.capture.messages import Rows, field_steps
 from explane.capture.model import I64, U8, Bools
-from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR, Span, XLine
+from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR, XLine
 from explane.capture.varints import read_varints
 from explane.capture.walk import walk_run
-from explane.capture.wire import LENGTH, VARINT, Buffer, Field, WireError, fields, signed
+from explane.capture.wire import LENGTH, VARINT, Buffer, Field, Span, WireError, fields, signed
 
 _EVENT_TAG: Final = 4 << 3 | LENGTH
 _BLOCK_BYTES: Final = 8 << 20

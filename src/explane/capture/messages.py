@@ -79,7 +79,7 @@ def field_steps(block: Block, starts: I64, ends: I64) -> Iterator[FieldStep]:
             stop[is_length] = begin + np.minimum(length, np.uint64(block.size)).astype(np.int64)
         bad |= stop > end
         if bad.any():
-            raise WireError(block.base + int(at[bad][0]), "an event is damaged")
+            raise WireError(block.base + int(at[bad][0]), "a message is damaged")
         yield FieldStep(rows, number, wire, value, start, stop)
         more = stop < end
         rows, at, end = rows[more], stop[more], end[more]

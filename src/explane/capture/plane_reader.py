@@ -154,13 +154,10 @@ class PlaneReader:
 
     def _python_ids(self, plane: XPlane) -> I64:
         """Metadata ids of the Python tracer's events, sorted."""
-        ids = [
-            key
-            for key, entry in plane.event_metadata.items()
-            if self._buffer[entry.name.start : entry.name.start + 1] == b"$"
-            and entry.name.end > entry.name.start
-        ]
-        return np.array(sorted(ids), dtype=np.int64)
+        table = plane.event_metadata
+        named = np.flatnonzero(table.name_start < table.name_end)
+        first = np.frombuffer(self._buffer, dtype=np.uint8)[table.name_start[named]]
+        return table.keys[named[first == ord("$")]]
 
     def values(self, plane: XPlane) -> PlaneValues:
         """Names and stat values of a plane."""

@@ -12,7 +12,17 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from explane.capture.wire import FIXED64, LENGTH, VARINT, Buffer, WireError, fields, signed
+from explane.capture.metadata import MetadataReader, MetadataTable
+from explane.capture.wire import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Buffer,
+    Span,
+    WireError,
+    fields,
+    signed,
+)
 
 DOUBLE: Final = 2
 UINT64: Final = 3
@@ -35,13 +45,6 @@ STAT_WIRES: Final = {
 _MAX_EXPANDED_BYTES: Final = 64 << 20
 
 
-class Span(NamedTuple):
-    """A range of bytes in the file, end exclusive."""
-
-    start: int
-    end: int
-
-
 class RawStat(NamedTuple):
     """An XStat as stored.
 
@@ -56,20 +59,12 @@ class RawStat(NamedTuple):
     value: int | bytes
 
 
-class Metadata(NamedTuple):
-    """An XEventMetadata or XStatMetadata: its name undecoded, and the spans of its stats."""
-
-    name: Span
-    stats: tuple[Span, ...]
-
-
 @dataclass(slots=True)
 class XPlane:
     """One plane, its lines and stats undecoded.
 
     Attributes:
         lines: Spans of XLine messages.
-        event_metadata, stat_metadata: By map key (which beats an inner id that differs).
         stats: Spans of the plane's own XStats.
     """
 
@@ -77,8 +72,8 @@ class XPlane:
     plane_id: int = 0
     name: str = ""
     lines: list[Span] = field(default_factory=list)
-    event_metadata: dict[int, Metadata] = field(default_factory=dict)
-    stat_metadata: dict[int, Metadata] = field(default_factory=dict)
+    event_metadata: MetadataTable = field(default_factory=MetadataTable.empty)
+    stat_metadata: MetadataTable = field(default_factory=MetadataTable.empty)
     stats: list[Span] = field(default_factory=list)
 
 
@@ -137,37 +132,22 @@ def plane_name(buffer: Buffer, span: Span) -> bytes:
 def scan_plane(buffer: Buffer, span: Span, name: str) -> XPlane:
     """Everything of a plane but its events."""
     plane = XPlane(span, name=name)
-    maps = {4: plane.event_metadata, 5: plane.stat_metadata}
-    for item in fields(buffer, span.start, span.end):
+    maps = {4: MetadataReader(buffer, 4), 5: MetadataReader(buffer, 5)}
+    position = span.start
+    while position < span.end:
+        item = next(iter(fields(buffer, position, span.end)))
+        if item.number in maps and item.wire == LENGTH:
+            position = maps[item.number].read(position, item, span.end)
+            continue
         if item.number == 1 and item.wire == VARINT:
             plane.plane_id = signed(item.value)
-        if item.wire != LENGTH:
-            continue
-        inside = Span(item.start, item.end)
-        if item.number == 3:
-            plane.lines.append(inside)
-        elif item.number in maps:
-            key, metadata = _map_entry(buffer, inside)
-            maps[item.number][key] = metadata
-        elif item.number == 6:
-            plane.stats.append(inside)
+        elif item.number == 3 and item.wire == LENGTH:
+            plane.lines.append(Span(item.start, item.end))
+        elif item.number == 6 and item.wire == LENGTH:
+            plane.stats.append(Span(item.start, item.end))
+        position = item.end
+    plane.event_metadata, plane.stat_metadata = maps[4].table(), maps[5].table()
     return plane
-
-
-def _map_entry(buffer: Buffer, span: Span) -> tuple[int, Metadata]:
-    key, value = 0, Span(span.start, span.start)
-    for item in fields(buffer, span.start, span.end):
-        if item.number == 1 and item.wire == VARINT:
-            key = signed(item.value)
-        elif item.number == 2 and item.wire == LENGTH:
-            value = Span(item.start, item.end)
-    name, stats = Span(value.start, value.start), []
-    for item in fields(buffer, value.start, value.end):
-        if item.number == 2 and item.wire == LENGTH:
-            name = Span(item.start, item.end)
-        elif item.number == 5 and item.wire == LENGTH:
-            stats.append(Span(item.start, item.end))
-    return key, Metadata(name, tuple(stats))
 
 
 def read_stat(buffer: Buffer, span: Span) -> RawStat:

@@ -14,6 +14,7 @@ import numpy as np
 
 from explane.capture.assemble import StringPool
 from explane.capture.events import StatColumn
+from explane.capture.metadata import MetadataTable
 from explane.capture.model import I32, I64, MISSING
 from explane.capture.planes import (
     COMPRESSED,
@@ -22,7 +23,6 @@ from explane.capture.planes import (
     REF,
     STR,
     UINT64,
-    Metadata,
     RawStat,
     double_of,
     expand,
@@ -37,11 +37,11 @@ _INTEGER: Final = re.compile(r"\s*([+-]?\d{1,20})\s*")
 class _Names:
     """Codes of the names in one metadata map, made when they are first asked for."""
 
-    def __init__(self, buffer: Buffer, metadata: Mapping[int, Metadata], pool: StringPool):
+    def __init__(self, buffer: Buffer, metadata: MetadataTable, pool: StringPool):
         self._buffer = buffer
         self._metadata = metadata
         self._pool = pool
-        self._keys = np.array(sorted(metadata), dtype=np.int64)
+        self._keys = metadata.keys
         # One slot per key and a last one for ids that the map lacks.
         self._codes = np.full(len(self._keys) + 1, _UNKNOWN, dtype=np.int32)
         self._codes[-1] = MISSING
@@ -70,10 +70,9 @@ class _Names:
         seen = np.zeros(len(self._codes), dtype=bool)
         seen[slots] = True
         for slot in np.flatnonzero(seen & (self._codes == _UNKNOWN)):
-            span = self._metadata[int(self._keys[slot])].name
-            self._codes[slot] = self._pool.code_of_bytes(
-                bytes(self._buffer[span.start : span.end])
-            )
+            start, end = self._metadata.name_start[slot], self._metadata.name_end[slot]
+            raw = bytes(self._buffer[int(start) : int(end)])
+            self._codes[slot] = self._pool.code_of_bytes(raw)
 
 
 class PlaneValues:
@@ -87,8 +86,8 @@ class PlaneValues:
     def __init__(
         self,
         buffer: Buffer,
-        event_metadata: Mapping[int, Metadata],
-        stat_metadata: Mapping[int, Metadata],
+        event_metadata: MetadataTable,
+        stat_metadata: MetadataTable,
         pool: StringPool,
     ):
         self._events = _Names(buffer, event_metadata, pool)
@@ -199,9 +198,7 @@ def integer(text: str) -> int:
     return signed(value & (1 << 64) - 1) if -(1 << 63) <= value < 1 << 64 else MISSING
 
 
-def stat_ids(
-    buffer: Buffer, metadata: Mapping[int, Metadata], names: Mapping[str, str]
-) -> dict[int, str]:
+def stat_ids(buffer: Buffer, metadata: MetadataTable, names: Mapping[str, str]) -> dict[int, str]:
     """Ids of the stats with one of some names.
 
     Args:
@@ -213,9 +210,11 @@ def stat_ids(
         Column by stat id.
     """
     columns = {name.encode(): column for name, column in names.items()}
+    sizes = metadata.name_end - metadata.name_start
     found = {}
-    for key, entry in metadata.items():
-        column = columns.get(bytes(buffer[entry.name.start : entry.name.end]))
+    for row in np.flatnonzero(np.isin(sizes, [len(name) for name in columns])):
+        start, end = int(metadata.name_start[row]), int(metadata.name_end[row])
+        column = columns.get(bytes(buffer[start:end]))
         if column is not None:
-            found[key] = column
+            found[int(metadata.keys[row])] = column
     return found

@@ -37,6 +37,13 @@ class WireError(ValueError):
         self.reason = reason
 
 
+class Span(NamedTuple):
+    """A range of bytes in the file, end exclusive."""
+
+    start: int
+    end: int
+
+
 class Field(NamedTuple):
     """One field of a message.
 

@@ -185,11 +185,10 @@ class _Reader:
         self.session = {**stats, **self.session}
         if not self.options.programs:
             return
-        for key, entry in plane.event_metadata.items():
-            raw = bytes(self.buffer[entry.name.start : entry.name.end])
+        for key, raw in plane.event_metadata.names(self.buffer):
             name = self.pool.decode(raw)
             found = {}
-            for span in entry.stats:
+            for span in plane.event_metadata.stats.get(key, ()):
                 stat = read_stat(self.buffer, span)
                 found[values.stat_name(stat).lower()] = values.value(stat)
             proto = found.get(_PROGRAM_STAT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from explane.capture import events
 from explane.capture.events import EventTable, Wanted, event_tables, read_head
-from explane.capture.planes import Span
+from explane.capture.wire import Span
 from tests.builders import bytes_field, int_field, varint
 from tests.unit.capture.xspace_oracle import XSpace
 
