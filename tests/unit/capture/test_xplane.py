@@ -453,3 +453,19 @@ def test_numbers_are_columns_of_the_promised_types(tmp_path: Path) -> None:
     assert {kernels.start_ps.dtype, kernels.program_id.dtype} == {np.dtype(np.int64)}
     assert {kernels.name.dtype, kernels.device.dtype} == {np.dtype(np.int32)}
     assert (kernels.kind.dtype, kernels.time_ok.dtype) == (np.dtype(np.uint8), np.dtype(bool))
+
+
+def test_a_file_over_two_gibibytes_is_read_by_its_length_fields(tmp_path: Path) -> None:
+    """A sparse file: a plane with an unknown field of 2.5 GiB, then a GPU plane."""
+    hole = 5 << 29
+    kernels = Space([_gpu_with(_event(correlation_id=U64(9)))]).to_bytes()
+    head = bytes_field(2, "/host:unknown") + varint(77 << 3 | 2) + varint(hole)
+    path = tmp_path / "large.xplane.pb"
+    with path.open("wb") as file:
+        file.write(varint(1 << 3 | 2) + varint(len(head) + hole) + head)
+        file.seek(hole, 1)
+        file.write(kernels)
+    capture = read_xplane(path)
+    assert path.stat().st_size > 2**31
+    assert capture.kernels.correlation_id.tolist() == [9]
+    assert not capture.partial
