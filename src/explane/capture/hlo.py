@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from graphlib import CycleError, TopologicalSorter
 
 from google.protobuf.message import DecodeError
 
@@ -57,6 +58,7 @@ def _read(stored: StoredProgram, module: hlo_pb2.HloModuleProto) -> Program:
     n_listed = sum(len(c.instruction_ids) for c in computations.values())
     if n_listed != len(instructions) or len(computations) != len(module.computations):
         raise _damaged(stored, "two of its instructions or computations share one id")
+    _check_links(stored, computations, instructions)
     by_name: dict[str, Instruction] = {}
     for instruction in instructions.values():
         by_name.setdefault(instruction.name, instruction)
@@ -118,6 +120,28 @@ def _computation(
         is_fusion=proto.is_fusion_computation,
         execution_thread=as_text(proto.execution_thread),
     )
+
+
+def _check_links(
+    stored: StoredProgram,
+    computations: dict[int, Computation],
+    instructions: dict[int, Instruction],
+) -> None:
+    """Refuses dangling operands and calls, and calls in a circle, so that no walk has to."""
+    calls: dict[int, set[int]] = {}
+    known = set(instructions)
+    for instruction in instructions.values():
+        if not known.issuperset(instruction.proto.operand_ids):
+            raise _damaged(stored, "an instruction takes an operand that it does not hold")
+        called = instruction.proto.called_computation_ids
+        if called:
+            calls.setdefault(instruction.computation_id, set()).update(called)
+    if not all(i in computations for called in calls.values() for i in called):
+        raise _damaged(stored, "an instruction calls a computation that it does not hold")
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError as error:
+        raise _damaged(stored, "its computations call each other in a circle") from error
 
 
 def _entry_id(module: hlo_pb2.HloModuleProto) -> int:

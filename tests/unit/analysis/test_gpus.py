@@ -138,15 +138,50 @@ def test_a_type_that_the_hardware_lacks_has_no_peak(rate: str) -> None:
     assert gpu_by_key("v100-sxm2-16gb").flops_peak(rate) is None
 
 
-@pytest.mark.parametrize("key", ["mi300x", "mi355x"])
-def test_peaks_agree_with_units_times_clock(key: str) -> None:
-    # CDNA 3 and 4 ISA: 2048 and 4096 FP16 FLOPs per clock and compute unit
+@pytest.mark.parametrize(
+    ("key", "per_clock", "clock_mhz"),
+    [
+        # FP16 FLOPs per clock of one compute unit: CDNA 2, 3 and 4
+        ("mi210", 1024, 1700),
+        ("mi250x", 1024, 1700),
+        ("mi300a", 2048, 2100),
+        ("mi300x", 2048, 2100),
+        ("mi325x", 2048, 2100),
+        ("mi350x", 4096, 2200),
+        ("mi355x", 4096, 2400),
+        # and of one SM: Volta, Turing, Ampere, Ada, Hopper, Blackwell, at the boost clock
+        ("v100-sxm2-16gb", 1024, 1530),
+        ("t4", 1024, 1590),
+        ("a100-sxm-80gb", 2048, 1410),
+        ("a10", 1024, 1695),
+        ("l4", 1024, 2040),
+        ("l40s", 1024, 2490),
+        ("h100-sxm", 4096, 1830),
+        ("h100-pcie", 4096, 1620),
+        ("h200", 4096, 1830),
+        ("b200", 8192, 1850),
+        ("rtx-4090", 512, 2520),
+        ("rtx-5090", 512, 2407),
+    ],
+)
+def test_peaks_agree_with_units_times_clock(key: str, per_clock: int, clock_mhz: int) -> None:
     gpu = gpu_by_key(key)
     assert gpu.n_cores is not None
-    assert gpu.max_clock_mhz is not None
-    per_clock = {"mi300x": 2048, "mi355x": 4096}[key]
-    expected = gpu.n_cores * gpu.max_clock_mhz * 1e6 * per_clock
-    assert gpu.peaks["f16"].per_s == pytest.approx(expected, rel=1e-4)
+    expected = gpu.n_cores * per_clock * clock_mhz * 1e6
+    assert gpu.peaks["f16"].per_s == pytest.approx(expected, rel=0.005)
+
+
+def test_no_peak_is_one_with_sparsity() -> None:
+    # From 16 to 8 bits rates double, and TF32 has half the rate of 16 bits: a figure with
+    # sparsity among dense ones would show as a factor of two.
+    for gpu in known_gpus():
+        half = gpu.peaks["f16"].per_s
+        for name, factor in (("bf16", 1), ("f8", 2), ("s8", 2), ("tf32", 0.5)):
+            peak = gpu.peaks.get(name)
+            consumer_s8 = name == "s8" and gpu.key.startswith("rtx-")  # int8 has four times
+            older_s8 = name == "s8" and gpu.key in {"mi210", "mi250x"}  # and once here
+            if peak is not None and not consumer_s8 and not older_s8:
+                assert peak.per_s / half == pytest.approx(factor, rel=0.03), (gpu.key, name)
 
 
 def test_a_gpu_is_chosen_by_key_or_name() -> None:

@@ -217,11 +217,6 @@ def test_a_copy_before_the_next_iteration_is_traced_to_its_reader() -> None:
     assert place(find("c", entry, loop)) == ("model.py", 12, "user")
 
 
-def test_cycles_of_calls_end() -> None:
-    loop = HloComputation("fused", [Hlo("inner", "call", calls=["fused"])])
-    assert find("inner", [Hlo("o", "call", calls=["fused"])], loop) == Provenance()
-
-
 def test_the_own_op_name_stays_when_the_line_comes_from_elsewhere() -> None:
     entry = [Hlo("c", "copy", op_name="args[0]"), Hlo("u", "dot", "f32[8]", ["c"], frame=5)]
     assert find("c", entry).op_name == "args[0]"

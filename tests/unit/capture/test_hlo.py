@@ -221,3 +221,17 @@ def test_equal_ids_are_refused() -> None:
     twice = Hlo("a", "add", extra=int_field(35, 1)), Hlo("b", "add", extra=int_field(35, 1))
     with pytest.raises(CaptureError, match="share one id"):
         one(*twice)
+
+
+def test_links_that_lead_nowhere_are_refused() -> None:
+    with pytest.raises(CaptureError, match="an operand that it does not hold"):
+        one(Hlo("a", "add", extra=packed_field(36, [99])))
+    with pytest.raises(CaptureError, match="a computation that it does not hold"):
+        one(Hlo("a", "fusion", extra=packed_field(38, [99])))
+
+
+def test_calls_in_a_circle_are_refused() -> None:
+    first = HloComputation("f", [Hlo("a", "fusion", calls=["g"])], is_fusion=True)
+    second = HloComputation("g", [Hlo("b", "fusion", calls=["f"])], is_fusion=True)
+    with pytest.raises(CaptureError, match="in a circle"):
+        read(HloModule("jit_f", [first, second, HloComputation("main", [Hlo("c", "add")])]))
