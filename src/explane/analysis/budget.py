@@ -172,7 +172,7 @@ def _steps(capture: Capture, steps: Steps | None) -> pl.DataFrame:
         "host": pl.Series([capture.host] * n_rows, dtype=pl.String),
         "device": np.zeros(0, dtype=np.int32),
         "step": np.zeros(0, dtype=np.int64),
-        "complete": np.zeros(0, dtype=np.int8),
+        "complete": np.zeros(0, dtype=bool),
         "duration_ps": np.zeros(0, dtype=np.int64),
     }
     if steps is not None:
@@ -183,7 +183,7 @@ def _steps(capture: Capture, steps: Steps | None) -> pl.DataFrame:
         frame |= {
             "device": steps.device,
             "step": steps.step,
-            "complete": steps.complete.astype(np.int8),
+            "complete": steps.complete,
             "duration_ps": steps.duration_ps,
         }
     names = [*(f"{kind.word}_ps" for kind in KINDS), "idle_ps"]

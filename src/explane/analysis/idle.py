@@ -104,7 +104,7 @@ def idle_gaps(
     in_graph = same & join.in_graph[gaps.after]
     table = _table(capture, gaps, cause, host_event, waited_for).with_columns(
         id_column("step", steps.kernel_step[gaps.after]),
-        pl.Series("inside_graph", in_graph.astype(np.int8)),
+        pl.Series("inside_graph", in_graph),
     )
     return IdleGaps(gaps, cause, host_event, waited_for, in_graph, table)
 

@@ -146,7 +146,7 @@ class Steps:
                 "step": self.step,
                 "start_ps": self.start_ps,
                 "end_ps": self.end_ps,
-                "complete": self.complete.astype(np.int8),
+                "complete": self.complete,
                 "source": pl.Series([self.source] * len(self), dtype=pl.String),
                 "duration_ps": self.duration_ps,
                 "n_kernels": self.n_kernels,

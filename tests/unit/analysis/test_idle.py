@@ -121,7 +121,7 @@ def test_gaps_inside_one_graph_launch_are_marked() -> None:
     kernels = [K(100, 10, call=1), K(120, 10, call=1), K(150, 10, call=2)]
     calls = [L(0, 5, 1, "cuGraphLaunch (CudaGraph:1)"), L(6, 5, 2, "cuGraphLaunch (CudaGraph:1)")]
     gaps = idle_gaps(capture(kernels, calls))
-    assert gaps.table.select("cause", "inside_graph").rows() == [("queue", 1), ("queue", 0)]
+    assert gaps.table.select("cause", "inside_graph").rows() == [("queue", True), ("queue", False)]
 
 
 def test_only_the_critical_stream_is_looked_at_and_bad_times_open_no_gap() -> None:

@@ -47,9 +47,9 @@ def test_windows_touch_and_end_with_the_last_kernel_of_the_step() -> None:
     assert steps.source == "marker"
     assert not steps.inferred
     assert rows(steps, "step", "start_ps", "end_ps", "complete", "n_kernels") == [
-        (0, 3 * MS, 9 * MS, 0, 2),
-        (1, 9 * MS, 19 * MS, 1, 2),
-        (2, 19 * MS, 29 * MS, 1, 2),
+        (0, 3 * MS, 9 * MS, False, 2),
+        (1, 9 * MS, 19 * MS, True, 2),
+        (2, 19 * MS, 29 * MS, True, 2),
     ]
     assert steps.kernel_step.tolist() == [0, 0, 1, 1, 2, 2]
     assert "first step" in steps.reason[0]

@@ -1,0 +1,130 @@
+"""SKIP figures of every step: inference latency, idle times, sums over its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from explane.analysis.activity import device_activity
+from explane.analysis.host_causes import dispatch_thread
+from explane.analysis.host_events import WAIT, names_like
+from explane.analysis.intervals import (
+    Intervals,
+    covered_in_windows,
+    intervals,
+    subtract,
+    union,
+)
+from explane.analysis.latency import Latency
+from explane.analysis.launch_threads import launch_threads
+from explane.analysis.launches import LaunchJoin
+from explane.analysis.steps import Steps
+from explane.capture.model import I64, Bools, Capture
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """One column per figure, aligned with the rows of `Steps`."""
+
+    columns: Mapping[str, I64]
+
+
+def step_figures(
+    capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency
+) -> StepFigures:
+    """SKIP figures of all steps on all devices."""
+    cell, used = _cells(capture, steps)
+    duration = capture.kernels.duration_ps
+    first, joined = latency.first, latency.has_launch
+
+    def total(values: I64, rows: Bools) -> I64:
+        """Sum of values over some kernels by step row."""
+        sums = np.zeros(len(steps), dtype=np.int64)
+        mine = used & rows
+        np.add.at(sums, cell[mine], values[mine])
+        return sums
+
+    ones = np.ones(len(duration), dtype=np.int64)
+    kernel_time = total(duration, used)
+    last_end = np.full(len(steps), np.iinfo(np.int64).min, dtype=np.int64)
+    np.maximum.at(last_end, cell[used], capture.kernels.end_ps[used])
+    begin = np.minimum(steps.host_start_ps, steps.first_kernel_ps)
+    latency_ps = last_end - begin
+    gpu_idle, host_idle = _idle(capture, join, steps, begin, last_end)
+    n_kernels = np.maximum(steps.n_kernels, 1)
+    return StepFigures(
+        {
+            "step_ps": steps.duration_ps,
+            "il_ps": latency_ps,
+            "kernel_time_ps": kernel_time,
+            "step_less_kernel_time_ps": steps.duration_ps - kernel_time,
+            "gpu_idle_paper_ps": latency_ps - kernel_time,
+            "gpu_idle_ps": gpu_idle,
+            "host_idle_ps": host_idle,
+            "n_kernels": steps.n_kernels,
+            "n_launches": total(ones, first),
+            "akd_ps": kernel_time // n_kernels,
+            "tklqt_ps": total(latency.t_l_ps, first),
+            "tklqt_per_kernel_ps": total(latency.t_l_ps, joined),
+            "tklqt_call_ps": total(latency.call_ps, first),
+            "tklqt_floor_ps": total(latency.floor_ps, first),
+            "tklqt_queue_ps": total(latency.queue_ps, first),
+        }
+    )
+
+
+def _cells(capture: Capture, steps: Steps) -> tuple[I64, Bools]:
+    """Row in `Steps` of each kernel, and which kernels have one."""
+    kernels = capture.kernels
+    used = (steps.kernel_index >= 0) & kernels.time_ok
+    cell = np.full(len(kernels), -1, dtype=np.int64)
+    for device in np.unique(steps.device).tolist():
+        rows = np.flatnonzero(steps.device == device)
+        mine = used & (kernels.device == device)
+        cell[mine] = rows[np.searchsorted(steps.index[rows], steps.kernel_index[mine])]
+    return cell, used
+
+
+def _idle(
+    capture: Capture, join: LaunchJoin, steps: Steps, begin: I64, end: I64
+) -> tuple[I64, I64]:
+    """GPU and host idle time in the windows of all steps."""
+    gpu = np.zeros(len(steps), dtype=np.int64)
+    host = np.zeros(len(steps), dtype=np.int64)
+    activity = device_activity(capture)
+    threads = launch_threads(capture) if len(capture.launches) else None
+    for device in np.unique(steps.device).tolist():
+        rows = np.flatnonzero(steps.device == device)
+        busy = activity.busy.take(activity.busy.group == activity.group_of(device))
+        window = end[rows] - begin[rows]
+        gpu[rows] = window - covered_in_windows(busy, begin[rows], end[rows])
+        mine = join.kernel_launch[(capture.kernels.device == device) & (join.kernel_launch >= 0)]
+        used = set(threads[mine].tolist()) if threads is not None else set()
+        used |= {dispatch_thread(capture)} - {-1}
+        works = _host_work(capture, used)
+        host[rows] = window - covered_in_windows(works, begin[rows], end[rows])
+    return gpu, host
+
+
+def _host_work(capture: Capture, threads: set[int]) -> Intervals:
+    """Time in which at least one of some threads has an event and doesn't only wait.
+
+    Launch calls on lines of their own (rocprofiler-sdk) count to the thread around them.
+    """
+    events, launches = capture.host_events, capture.launches
+    waits = names_like(capture, events.name, WAIT)
+    parts = []
+    for thread in sorted(threads):
+        mine = (events.thread == thread) & (events.step_num < 0)
+        work = union(intervals(events.start_ps[mine & ~waits], events.end_ps[mine & ~waits]))
+        idle = union(intervals(events.start_ps[mine & waits], events.end_ps[mine & waits]))
+        parts.append(subtract(work, idle))
+    if len(launches) and threads:
+        calls = np.isin(launch_threads(capture), sorted(threads))
+        parts.append(intervals(launches.start_ps[calls], launches.end_ps[calls]))
+    none = np.zeros(0, dtype=np.int64)
+    starts = [none, *(p.start_ps for p in parts)]
+    ends = [none, *(p.end_ps for p in parts)]
+    return union(intervals(np.concatenate(starts), np.concatenate(ends)))
