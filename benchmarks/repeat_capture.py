@@ -1,6 +1,6 @@
 """Make a large capture by repeating the events of a small one.
 
-    python benchmarks/repeat_capture.py SOURCE.xplane.pb OUT.xplane.pb --kernels 150000 [--host-events]
+    python benchmarks/repeat_capture.py SOURCE OUT --kernels 150000 [--host-events]
 
 Each repetition is the whole capture again, later by its length; correlation ids go on counting, so
 every kernel keeps exactly one launch. Without --host-events only launches are kept of the host
