@@ -90,6 +90,12 @@ def attribution_summary(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
     return "Attribution", section.blocks
 
 
+def verdict_blocks(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
+    """Title and blocks of what `explane verdict` prints."""
+    context = _context(book)
+    return "Verdict", (*glance(context), *verdict(context).blocks, *findings(context).blocks)
+
+
 def _context(book: ClaimBook) -> Context:
     folders = {stem: "attribution" for stem in ATTRIBUTION_TABLES}
     n_hosts = book.tables["hosts"].height if "hosts" in book.tables else 1

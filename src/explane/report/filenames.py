@@ -18,7 +18,7 @@ def safe_file_name(name: str) -> str:
     anything but that set was in the name, a short digest of it keeps different names apart.
     """
     clean = _UNSAFE.sub("_", name).lstrip(". ").rstrip(". ")[:_LIMIT]
-    if clean == name and not _RESERVED.fullmatch(clean):
+    if clean and clean == name and not _RESERVED.fullmatch(clean):
         return clean
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{clean or 'unnamed'}~{digest}"

@@ -175,8 +175,9 @@ def _not_replaceable(target: Path, force: bool) -> tuple[str, str, str] | None:
     try:
         if not any(target.iterdir()):
             return None
-        files = json.loads((target / MARKER).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+        marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
+        files = dict(marker["files"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         reason = "exists and was not written by explane"
         return reason, "choose another with -o, or remove it yourself", "output-foreign"
     changed = sorted({k for k, _ in files.items() ^ digests(target).items()})

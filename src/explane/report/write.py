@@ -15,6 +15,7 @@ from explane.report.build import (
     attribution_summary,
     build_report,
     report_tables,
+    verdict_blocks,
 )
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import TableFile, Written
@@ -33,8 +34,11 @@ VERDICT_TABLES = ("rows", "steps", "streams", "idle")
 
 def write_report(
     investigation: Investigation, folder: OutputFolder, options: Options | None = None
-) -> None:
+) -> tuple[str, ...]:
     """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
+
+    Returns:
+        The lines of summary.txt.
 
     Args:
         investigation: All results.
@@ -67,13 +71,16 @@ def write_report(
     page = to_html(document, drawings.page)
     folder.write_text("report.html", page)
     record.page = read_page("report.html", page)
-    _write_texts(folder, record, book)
+    return _write_texts(folder, record, book)
 
 
 def write_attribution(
     investigation: Investigation, folder: OutputFolder, options: Options | None = None
-) -> None:
+) -> tuple[str, ...]:
     """Writes kernels, ops, lines, how, self-check, summary and the HLO modules.
+
+    Returns:
+        The lines of summary.txt.
 
     Args:
         investigation: Results of the attribution.
@@ -90,13 +97,16 @@ def write_attribution(
     book = ClaimBook({stem: tables[stem] for stem in record.tables})
     title, blocks = attribution_summary(book)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
-    _write_texts(folder, record, book)
+    return _write_texts(folder, record, book)
 
 
 def write_verdict(
     investigation: Investigation, folder: OutputFolder, options: Options | None = None
-) -> None:
+) -> tuple[str, ...]:
     """Writes rows.csv, steps.csv, streams.csv, idle.csv and skip.json.
+
+    Returns:
+        The verdict as lines for a terminal.
 
     Args:
         investigation: Results of the verdict.
@@ -110,6 +120,13 @@ def write_verdict(
     rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
+    return verdict_summary(investigation)
+
+
+def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
+    """The verdict, its rule and what it rests on, as lines for a terminal."""
+    title, blocks = verdict_blocks(ClaimBook(report_tables(investigation, Options())))
+    return tuple(to_plain_text(title, blocks).text.splitlines())
 
 
 def _write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
@@ -147,8 +164,9 @@ def _write_programs(
             yield f"{place}{name}.hlo.txt"
 
 
-def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
-    """Writes the texts and, last, the claims that they print."""
+def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> tuple[str, ...]:
+    """Writes the texts and, last, the claims that they print; the lines of summary.txt."""
     for name, text in record.texts.items():
         folder.write_text(name, text.text)
     folder.write_bytes(claims_file.NAME, claims_file.to_json(book, record))
+    return tuple(record.texts["summary.txt"].text.splitlines())

@@ -82,10 +82,14 @@ def tables(hostile: str = "") -> dict[str, pl.DataFrame]:
         .agg(pl.len().cast(pl.Int64).alias("n_kernels"), pl.col("duration_ps").sum())
         .sort("duration_ps", "source_line", descending=[True, False])
     )
-    how = kernels.group_by("match", "kind").agg(
-        pl.lit("label of the tracer").alias("reason"),
-        pl.len().cast(pl.Int64).alias("n_kernels"),
-        pl.col("duration_ps").sum(),
+    how = (
+        kernels.group_by("match", "kind")
+        .agg(
+            pl.lit("label of the tracer").alias("reason"),
+            pl.len().cast(pl.Int64).alias("n_kernels"),
+            pl.col("duration_ps").sum(),
+        )
+        .sort("match", "kind")
     )
     steps = pl.DataFrame(
         [

@@ -54,7 +54,7 @@ def page_swimlanes(events: pl.DataFrame) -> dict[str, Any]:
     lanes = lane_order(inside)[:MOST_LANES]
     shown = _fewer(_with_source(inside.filter(pl.col("lane").is_in(lanes))), end_ps - start_ps)
     return {
-        "vega": to_vega(_description(lanes, gpu_lanes(inside, lanes), (start_ps, end_ps), unit)),
+        "vega": _windowed(_description(lanes, gpu_lanes(inside, lanes), (start_ps, end_ps), unit)),
         "window": [start_ps, end_ps],
         "unit": {"name": unit.name, "size_ps": unit.size_ps},
         "lanes": lanes,
@@ -115,9 +115,7 @@ def _description(
     view = [alt.param(name="view_from", value=first), alt.param(name="view_to", value=last)]
     idle = [{"lane": lane, "start": first, "end": last, "kind": "idle"} for lane in gpu]
     background = bars(data.chart(idle), lanes, unit)
-    background = background.encode(x=_windowed(unit))
     events = bars(data.chart([], "events"), lanes, unit).encode(
-        x=_windowed(unit),
         opacity=alt.when("datum.faded").then(alt.value(0.25)).otherwise(alt.value(1)),
         tooltip=alt.Tooltip("n:Q"),
     )
@@ -146,14 +144,9 @@ def _description(
     return themed(chart.properties(width=WIDTH, height=alt.Step(LANE_HEIGHT)), data)
 
 
-def _windowed(unit: AxisUnit) -> alt.X:
-    """The time axis of the part in view."""
-    scale = alt.Scale(
-        nice=False,
-        zero=False,
-        domainMin=alt.ExprRef("view_from"),
-        domainMax=alt.ExprRef("view_to"),
-    )
-    return alt.X("start:Q", scale=scale).title(
-        f"time since the first kernel of the step ({unit.name})"
-    )
+def _windowed(description: dict[str, object]) -> dict[str, Any]:
+    """Compiled Vega whose time axis shows the part in view, whatever the events are."""
+    vega = to_vega(description)
+    (axis,) = [scale for scale in vega["scales"] if scale["name"] == "x"]
+    axis["domain"] = [{"signal": "view_from"}, {"signal": "view_to"}]
+    return vega

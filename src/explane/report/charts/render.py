@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 import altair as alt
@@ -15,7 +16,15 @@ _VERSION: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 def to_svg(description: Mapping[str, Any]) -> str:
     """The SVG of a Vega-Lite description."""
     svg: str = vl_convert.vegalite_to_svg(dict(description), vl_version=_VERSION)
-    return svg if svg.endswith("\n") else svg + "\n"
+    return _renumbered(svg.rstrip("\n")) + "\n"
+
+
+def _renumbered(svg: str) -> str:
+    """The SVG with its clip paths numbered from 0: the converter counts on over all pictures."""
+    numbers: dict[str, str] = {}
+    return re.sub(
+        r"\bclip\d+\b", lambda m: numbers.setdefault(m.group(), f"clip{len(numbers)}"), svg
+    )
 
 
 def to_vega(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,8 +32,12 @@ def to_vega(description: Mapping[str, Any]) -> dict[str, Any]:
     return dict(vl_convert.vegalite_to_vega(dict(description), vl_version=_VERSION))
 
 
+@cache
 def vega_library() -> str:
-    """Vega and its embedding as one script, from the converter's own copy: nothing is fetched."""
+    """Vega and its embedding as one script, from the converter's own copy: nothing is fetched.
+
+    Bundling takes about two seconds, so it is done once for each process.
+    """
     snippet = "window.vegaEmbed = vegaEmbed;"
     script: str = vl_convert.javascript_bundle(snippet, vl_version=_VERSION)
     return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)

@@ -31,7 +31,7 @@ def check_report(folder: Path) -> CheckOutcome:
         )
     claims = claims_file.read(folder)
     try:
-        problems = [one_line(p) for p in _problems(folder, claims)]
+        problems = [one_line(p) for p in problems_of(folder, claims)]
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         path = folder / claims_file.NAME
         raise CaptureError(
@@ -41,7 +41,13 @@ def check_report(folder: Path) -> CheckOutcome:
     return CheckOutcome(tuple(dict.fromkeys(problems)), len(claims.claims) + n_cells)
 
 
-def _problems(folder: Path, claims: ClaimsFile) -> Iterator[str]:
+def problems_of(folder: Path, claims: ClaimsFile) -> Iterator[str]:
+    """Everything that is wrong, one line each: files first, then texts, then recomputed claims.
+
+    Args:
+        folder: The report.
+        claims: Its claims.
+    """
     for table in claims.tables.values():
         yield from changes(folder, table)
     for name, digest in claims.files.items():
@@ -49,7 +55,6 @@ def _problems(folder: Path, claims: ClaimsFile) -> Iterator[str]:
             yield f"{name}: missing"
         elif file_digest(folder / name) != digest:
             yield f"{name}: edited since it was written"
-    yield from recompute(folder, claims)
     values = claims.values()
     for name, lines in claims.texts.items():
         text = _text(folder, name)
@@ -60,6 +65,7 @@ def _problems(folder: Path, claims: ClaimsFile) -> Iterator[str]:
             yield f"{claims.page['file']}: missing"
         else:
             yield from check_page(text, claims.page, values)
+    yield from recompute(folder, claims)
 
 
 def _text(folder: Path, name: str) -> str | None:

@@ -67,6 +67,8 @@ def _is_number(text: str, value: float, sizes: dict[str, float]) -> bool:
         return False
     number, size = match["number"].replace(",", ""), sizes[match["unit"] or ""]
     stated, seen = float(number), value / size
+    if match["unit"] == "%" and "." not in number:  # a whole share is stated only when exact
+        return stated == seen
     if match["bound"]:
         return seen < stated if match["bound"] == "< " else seen > stated
     half = 0.5 * 10.0 ** -len(number.partition(".")[2])

@@ -116,6 +116,9 @@ def with_range(claim: Claim) -> Spans:
         line.append(f" ({claim.label})")
     elif claim.low == claim.high:
         line += [" (the same in all ", part_of(claim, "n"), f", {claim.label})"]
+    elif part_of(claim, "low").text == part_of(claim, "high").text:
+        line += [" (the same to the last digit shown in all ", part_of(claim, "n")]
+        line += [f", {claim.label})"]
     else:
         line += [" (from ", part_of(claim, "low"), " to ", part_of(claim, "high")]
         line += [", n = ", part_of(claim, "n"), f", {claim.label})"]

@@ -70,7 +70,7 @@
     /** Rows in view for Vega: events of a pixel and more, and one mark per kind for slivers. */
     rows() {
       const { events, unit, lanes, kinds } = this.lanes;
-      const pixel = (this.to - this.from) / Math.max(this.element.clientWidth - 160, 300);
+      const pixel = (this.to - this.from) / Math.max(this.view.width(), 1);
       const { kind: pickKind, key } = this.picked ?? {};
       const wanted = key ? this.lanes.strings.indexOf(key) : -1;
       const column = pickKind === "line" ? events.line : events.op;
@@ -87,7 +87,7 @@
           rows.push({
             i, n: 1, lane: lanes[events.lane[i]], kind: kinds[events.kind[i]],
             start: start / unit.size_ps, end: end / unit.size_ps, path: events.path[i], faded,
-            label: name.length > room ? `${name.slice(0, room - 1)}…` : name,
+            label: name.length > Math.max(room, 0) ? `${name.slice(0, room - 1)}…` : name,
           });
           continue;
         }

@@ -1,0 +1,65 @@
+"""What a capture holds, as lines for a terminal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from explane.analysis.overview import Overview
+from explane.report.text import shortened, visible
+from explane.units import format_count, format_ps, format_ratio
+
+_MOST_OPS: Final = 40
+
+
+def overview_lines(found: Overview) -> list[str]:
+    """One process's files in counts."""
+    kinds = ", ".join(f"{format_count(n)} {kind}" for kind, n in found.n_by_kind.items())
+    n_kernels = sum(found.n_by_kind.values())
+    lines = [
+        f"{found.host}: read from the {found.source}",
+        f"  GPU: {found.gpu or 'not named in the file'}",
+        f"  device events: {format_count(n_kernels)} ({kinds or 'none'})",
+        (
+            f"  with the tracer's label: {format_count(found.n_labelled)}; "
+            f"with a stored program: {format_count(found.n_with_program)}"
+        ),
+    ]
+    for device in found.devices:
+        window = device.end_ps - device.first_ps
+        lines.append(
+            f"  GPU {device.ordinal}: {format_count(device.n_kernels)} events on "
+            f"{device.n_streams} streams, {format_ps(device.duration_ps)} of kernel time in a "
+            f"window of {format_ps(window)}"
+        )
+    lines += [
+        (
+            f"  launches: {format_count(found.n_launches)}, of graphs: "
+            f"{format_count(found.n_graph_launches)}"
+        ),
+        (
+            f"  host events: {format_count(found.n_host_events)} kept on {found.n_threads} threads; "
+            f"{format_count(found.n_python_events)} of the Python tracer"
+        ),
+        f"  stored programs: {format_count(found.n_programs)}",
+    ]
+    if found.n_json_kernels is not None:
+        lines.append(f"  device events in the JSON: {format_count(found.n_json_kernels)}")
+    lines += [f"  note: {note.text}" for note in found.notes]
+    return lines
+
+
+def op_lines(ops: pl.DataFrame) -> list[str]:
+    """Time by the tracer's own label, most first."""
+    lines = ["  time by labelled op:"]
+    for row in ops.head(_MOST_OPS).iter_rows(named=True):
+        label = shortened(visible(row["hlo_op"]), 60) if row["hlo_op"] else "(no label)"
+        where = f" in program {row['program_id']}" if row["program_id"] is not None else ""
+        lines.append(
+            f"  {format_ps(row['duration_ps']):>12}  {format_ratio(row['ratio']):>7}  "
+            f"{format_count(row['n_kernels']):>9}  {label}{where}"
+        )
+    if ops.height > _MOST_OPS:
+        lines.append(f"  and {format_count(ops.height - _MOST_OPS)} more")
+    return lines
