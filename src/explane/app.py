@@ -1,1 +1,257 @@
-"""The use cases, and with the package root the library's public face."""
+"""The use cases, and with the package root the library's public face.
+
+Every use case reads captures, never writes into their folders, and hands back what it did as
+data; what it writes appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from os import cpu_count
+from pathlib import Path
+from typing import Final
+
+from explane.analysis.investigate import (
+    investigate_attribution,
+    investigate_host,
+    investigate_verdict,
+    merge,
+)
+from explane.analysis.investigation import Investigation, SourceFile
+from explane.analysis.overview import labelled_ops, overview
+from explane.capture.discover import Discovery, HostFiles, discover
+from explane.capture.load import load_host
+from explane.capture.options import ReadOptions
+from explane.errors import CaptureError
+from explane.options import Options
+from explane.outcome import CheckOutcome, Outcome
+from explane.progress import NULL, Progress
+from explane.report.factcheck.check import check_report
+from explane.report.output import OutputFolder, refuse_unsafe
+from explane.report.overview import op_lines, overview_lines
+from explane.report.write import (
+    verdict_summary,
+    write_attribution,
+    write_report,
+    write_verdict,
+)
+
+HostAnalysis = Callable[[HostFiles, Options, Progress], Investigation]
+
+SIMULATED_NOTE: Final = (
+    "This capture is simulated: a real compiled program with invented times. It shows what a "
+    "report looks like; it says nothing about any GPU."
+)
+
+
+def investigate(
+    captures: Sequence[str | Path], options: Options | None = None, progress: Progress = NULL
+) -> Investigation:
+    """All results on one run: every host in it, merged.
+
+    Args:
+        captures: Files, run folders, `plugins/profile`, log dirs, or several of these.
+        options: Choices; None for the defaults.
+        progress: Told what is being done.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: An option or path can't be meant.
+    """
+    chosen = options or Options()
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    return _investigated(found, _full, chosen, progress)
+
+
+def report(
+    captures: Sequence[str], output: Path, options: Options, progress: Progress = NULL
+) -> Outcome:
+    """The main job: a report of all steps, written to a folder.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: The output can't be written, or an option can't be meant.
+    """
+    return _written(captures, output, options, progress, _full, write_report)
+
+
+def attribute(
+    captures: Sequence[str], output: Path, options: Options, progress: Progress = NULL
+) -> Outcome:
+    """Kernels to HLO instructions and Python lines, written to a folder.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: The output can't be written, or an option can't be meant.
+    """
+    return _written(captures, output, options, progress, _attribution, write_attribution)
+
+
+def verdict(
+    captures: Sequence[str], output: Path | None, options: Options, progress: Progress = NULL
+) -> Outcome:
+    """Verdict and host-side cause; its tables are written when a folder is given.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: The output can't be written.
+    """
+    if output is not None:
+        return _written(captures, output, options, progress, _verdict, write_verdict)
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    investigation = _investigated(found, _verdict, options, progress)
+    return Outcome(verdict_summary(investigation), investigation.partial)
+
+
+def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -> Outcome:
+    """What the files hold, in counts; with `options.show_ops` the time by labelled op.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+    """
+    found = discover(captures)
+    lines: list[str] = []
+    partial_capture = False
+    for files in found.hosts:
+        with progress.stage(f"reading {files.host}"):
+            record = load_host(files, ReadOptions(python_events=False))
+        lines += overview_lines(overview(files.host, record))
+        if options.show_ops:
+            lines += op_lines(labelled_ops(record.main))
+        partial_capture |= record.main.partial or bool(record.xplane_problem)
+    lines += [f"not used: {item.path}: {item.reason}" for item in found.ignored]
+    return Outcome(tuple(lines), partial_capture)
+
+
+def check(folder: Path) -> CheckOutcome:
+    """The fact check of a written report.
+
+    Raises:
+        CaptureError: The folder holds no report.
+    """
+    return check_report(folder)
+
+
+def demo(output: Path, options: Options, progress: Progress = NULL) -> Outcome:
+    """The report of a simulated 4-GPU training step with command buffers.
+
+    Raises:
+        UsageError: The output can't be written.
+    """
+    from explane.synth.demo import demo_capture  # only the demo needs the simulator
+
+    refuse_unsafe(output, force=options.force)
+    with tempfile.TemporaryDirectory(prefix="explane-demo-") as folder:
+        with progress.stage("simulating a capture"):
+            run = demo_capture(Path(folder))
+        sources = Path(folder) / "source"
+        chosen = replace(options, source_dir=sources) if sources.is_dir() else options
+        outcome = report([str(run)], output, chosen, progress)
+    return replace(outcome, lines=(SIMULATED_NOTE, *outcome.lines))
+
+
+def _full(files: HostFiles, options: Options, progress: Progress) -> Investigation:
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files)
+    return investigate_host(record, options, progress)
+
+
+def _verdict(files: HostFiles, _options: Options, progress: Progress) -> Investigation:
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files, ReadOptions(programs=False))
+    return investigate_verdict(record, progress)
+
+
+def _attribution(files: HostFiles, options: Options, progress: Progress) -> Investigation:
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files, ReadOptions(python_events=False))
+    return investigate_attribution(record, options, progress)
+
+
+def _investigated(
+    found: Discovery, analysis: HostAnalysis, options: Options, progress: Progress
+) -> Investigation:
+    """Every host of a discovery analysed and merged; hosts that can't be used are named.
+
+    Raises:
+        CaptureError: No host can be used.
+    """
+    results: list[Investigation] = []
+    failed: list[CaptureError] = []
+    for result in _each_host(found.hosts, analysis, options, progress):
+        if isinstance(result, CaptureError):
+            failed.append(result)
+        else:
+            results.append(result)
+    if not results:
+        raise failed[0]
+    merged = merge(results)
+    return replace(
+        merged,
+        sources=_sources(found, failed),
+        partial=merged.partial or bool(failed),
+    )
+
+
+def _each_host(
+    hosts: Sequence[HostFiles], analysis: HostAnalysis, options: Options, progress: Progress
+) -> list[Investigation | CaptureError]:
+    """One result per host, in order; several hosts run in several processes."""
+    jobs = min(options.jobs or cpu_count() or 1, len(hosts))
+    if jobs < 2:
+        return [_tried(analysis, options, progress, files) for files in hosts]
+    with progress.stage("hosts", len(hosts)) as stage, ProcessPoolExecutor(jobs) as pool:
+        results = []
+        for result in pool.map(partial(_tried, analysis, options, NULL), hosts):
+            results.append(result)
+            stage.advance(1)
+    return results
+
+
+def _tried(
+    analysis: HostAnalysis, options: Options, progress: Progress, files: HostFiles
+) -> Investigation | CaptureError:
+    """The result of one host, or why it can't be used."""
+    try:
+        return analysis(files, options, progress)
+    except CaptureError as error:
+        return error
+
+
+def _sources(found: Discovery, failed: Sequence[CaptureError]) -> tuple[SourceFile, ...]:
+    """Files that were used and files that were not, by name inside their run."""
+    problems = {error.subject: error.reason for error in failed}
+    sources = [
+        SourceFile(path.name, str(path) not in problems, problems.get(str(path), files.host))
+        for files in found.hosts
+        for path in (files.xplane, files.trace_json)
+        if path is not None
+    ]
+    sources += [SourceFile(item.path.name, False, item.reason) for item in found.ignored]
+    sources += [SourceFile(run.name, False, "an older run") for run in found.other_runs]
+    return tuple(sources)
+
+
+def _written(
+    captures: Sequence[str],
+    output: Path,
+    options: Options,
+    progress: Progress,
+    analysis: HostAnalysis,
+    write: Callable[[Investigation, OutputFolder, Options], tuple[str, ...]],
+) -> Outcome:
+    """Analyse, then write whole or not at all."""
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    inputs = [host.run for host in found.hosts]
+    refuse_unsafe(output, inputs, options.force)
+    investigation = _investigated(found, analysis, options, progress)
+    with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
+        lines = write(investigation, folder, options)
+    return Outcome(lines, investigation.partial, output)

@@ -1,0 +1,120 @@
+"""What to change: causes ranked by their share of the step, each with the step time without it.
+
+The range of an estimate goes over two methods and over the steps that were played: *replay* plays
+the step's dependency graph without the cause, *subtraction* takes the cause's time on the
+critical path away. Nothing was run: every estimate is inferred, and every knob is a hypothesis.
+
+Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
+added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from explane.analysis.advice_texts import CAUSE_TEXTS
+from explane.analysis.whatif import UNCHANGED
+
+ADVICE_SCHEMA = {
+    "rank": pl.Int64,
+    "cause": pl.String,
+    "critical_path_ps": pl.Int64,
+    "critical_path_ratio": pl.Float64,
+    "step_ps": pl.Int64,
+    "low_ps": pl.Int64,
+    "high_ps": pl.Int64,
+    "overlaps_with": pl.String,
+    "assumption": pl.String,
+    "knob": pl.String,
+    "host": pl.String,
+    "evidence": pl.String,
+    "proof": pl.String,
+    "replay_ps": pl.Int64,
+    "subtraction_ps": pl.Int64,
+    "n_steps": pl.Int64,
+}
+"""Columns of `advice.csv`. `step_ps`, `replay_ps` and `subtraction_ps` are of the median step."""
+
+FLOOR_RATIO: Final = 0.005
+"""Causes with a smaller share of the step are not ranked."""
+
+
+def advice_table(
+    host: str,
+    whatif: pl.DataFrame,
+    median_step: int,
+    evidence: Mapping[str, str],
+    steps: pl.DataFrame,
+) -> pl.DataFrame:
+    """Causes of one host, the largest first.
+
+    Args:
+        host: Host label.
+        whatif: Replays of some steps.
+        median_step: Number of the median step, which is among them.
+        evidence: What was seen of a cause, one line each; may be empty.
+        steps: Step table, for compilation.
+    """
+    rows = [
+        _row(host, str(cause), part, median_step, evidence)
+        for (cause,), part in whatif.filter(pl.col("cause") != UNCHANGED).group_by(
+            ["cause"], maintain_order=True
+        )
+    ]
+    rows += _recompile(host, steps, evidence)
+    table = pl.DataFrame([r for r in rows if r], schema=ADVICE_SCHEMA, orient="row")
+    ranked = table.filter(pl.col("critical_path_ratio") >= FLOOR_RATIO).sort(
+        ["critical_path_ps", "cause"], descending=[True, False]
+    )
+    present = set(ranked["cause"].to_list())
+    overlaps = [
+        "; ".join(sorted(set(CAUSE_TEXTS[cause].overlaps) & present)) for cause in ranked["cause"]
+    ]
+    return ranked.with_columns(
+        pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("rank"),
+        pl.Series("overlaps_with", overlaps, dtype=pl.String),
+    )
+
+
+def _row(
+    host: str, cause: str, part: pl.DataFrame, median_step: int, evidence: Mapping[str, str]
+) -> tuple[object, ...] | None:
+    """One cause; its time is what the better of the two methods saves in the median step."""
+    median = part.filter(pl.col("step") == median_step)
+    if not median.height:
+        return None
+    row = median.row(0, named=True)
+    both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
+    low, high = min(both), max(both)
+    saved = max(row["step_ps"] - row["subtraction_ps"], row["step_ps"] - row["replay_ps"], 0)
+    text = CAUSE_TEXTS[cause]
+    return (
+        0, cause, saved, saved / max(row["step_ps"], 1), row["step_ps"], max(low, 0), high, "",
+        text.assumption, text.knob, host, evidence.get(cause, ""), text.proof,
+        row["replay_ps"], row["subtraction_ps"], part.height,
+    )  # fmt: skip
+
+
+def _recompile(
+    host: str, steps: pl.DataFrame, evidence: Mapping[str, str]
+) -> list[tuple[object, ...]]:
+    """Compilation inside the steps: the steps with it against those without."""
+    compiled = steps.filter(pl.col("compile_ps") > 0)
+    clean = steps.filter((pl.col("compile_ps") == 0) & (pl.col("complete") == 1))
+    if not compiled.height or not clean.height:
+        return []
+    length = pl.col("end_ps") - pl.col("start_ps")
+    now = int(compiled.select(length.median()).item())
+    low, high = clean.select(length.min().alias("low"), length.max().alias("high")).row(0)
+    saved = max(now - int(clean.select(length.median()).item()), 0)
+    text = CAUSE_TEXTS["recompile"]
+    told = evidence.get("recompile", "") or f"{compiled.height} steps with compilation inside"
+    return [
+        (
+            0, "recompile", saved, saved / max(now, 1), now, low, high, "", text.assumption,
+            text.knob, host, told, text.proof, None, None, compiled.height,
+        )
+    ]  # fmt: skip

@@ -1,0 +1,50 @@
+"""The facts that frame one process's results, and its parsed programs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from explane.analysis.investigation import HostFacts
+from explane.analysis.overview import gpu_text
+from explane.capture.hlo import read_program
+from explane.capture.model import Capture, HostCapture
+from explane.capture.program import Program
+from explane.errors import CaptureError
+
+_SIMULATED_MARK: Final = "simulated"
+
+
+def host_facts(record: HostCapture, gpu: str = "") -> HostFacts:
+    """What frames the results of a process.
+
+    Args:
+        record: The capture and the JSON beside it.
+        gpu: Name of the GPU as identified; empty takes what the file tells.
+    """
+    capture = record.main
+    versions = {k: str(v) for k, v in capture.session.items() if "version" in k.casefold()}
+    names = (capture.host, str(capture.session.get("hostname", "")))
+    return HostFacts(
+        host=capture.host,
+        source=capture.source,
+        gpu=gpu or gpu_text(capture),
+        devices=tuple(d.ordinal for d in capture.devices),
+        active_devices=tuple(int(d) for d in np.unique(capture.kernels.device)),
+        versions=versions,
+        partial=capture.partial,
+        simulated=any(_SIMULATED_MARK in name.casefold() for name in names),
+    )
+
+
+def read_programs(capture: Capture) -> tuple[dict[int, Program], dict[int, str]]:
+    """Parsed programs by id, and the reason for each that can't be parsed."""
+    programs: dict[int, Program] = {}
+    broken: dict[int, str] = {}
+    for program_id, stored in capture.programs.items():
+        try:
+            programs[program_id] = read_program(stored)
+        except CaptureError as error:
+            broken[program_id] = error.reason
+    return programs, broken

@@ -1,0 +1,305 @@
+"""One process's capture to all its results, and the results of several processes to one.
+
+HostCapture ─┬─ launches, steps, budgets, idle, SKIP, verdict
+             ├─ programs ── attribution ─┬─ ops, lines, roofline
+             │                           └─ collectives, critical path, what-if
+             └─ reconciliation ── advice, trust list, new captures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from explane.analysis.advice import ADVICE_SCHEMA, advice_table
+from explane.analysis.attribute import attribute
+from explane.analysis.attribution import Attribution
+from explane.analysis.budget import Budgets, stream_budgets
+from explane.analysis.collectives import find_collectives, straggler_table
+from explane.analysis.critical_path import path_summary
+from explane.analysis.evidence import causes_seen
+from explane.analysis.host_facts import host_facts, read_programs
+from explane.analysis.idle import idle_gaps
+from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
+from explane.analysis.kernel_groups import kernel_groups
+from explane.analysis.launches import LaunchJoin, join_launches
+from explane.analysis.op_tables import kernel_table, line_table, op_sources, op_table
+from explane.analysis.provenance import provenance
+from explane.analysis.reconcile import Records, check_table, largest_device_count, reconcile
+from explane.analysis.roofline import RooflineOptions, roofline
+from explane.analysis.selfcheck import selfcheck
+from explane.analysis.skip import skip_metrics
+from explane.analysis.step_facts import StepFacts
+from explane.analysis.step_play import Play, play_steps
+from explane.analysis.steps import Steps, find_steps
+from explane.analysis.swimlane import swimlane_table
+from explane.analysis.trust import TrustInputs, new_capture_table, trust_items, trust_table
+from explane.analysis.verdict import find_verdict
+from explane.capture.hlo_text import program_text
+from explane.capture.model import HostCapture
+from explane.capture.program import Program
+from explane.options import Options
+from explane.progress import NULL, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """Results that need no program."""
+
+    record: HostCapture
+    join: LaunchJoin
+    steps: Steps
+    budgets: Budgets
+
+
+def investigate_host(
+    record: HostCapture, options: Options | None = None, progress: Progress = NULL
+) -> Investigation:
+    """All results on one process.
+
+    Args:
+        record: Its capture and the JSON beside it.
+        options: Choices; None for the defaults.
+        progress: Told what is being done.
+    """
+    chosen, capture = options or Options(), record.main
+    with progress.stage("verdict"):
+        join = join_launches(capture)
+        steps = find_steps(capture, join)
+        base = _Base(record, join, steps, stream_budgets(capture, steps))
+        tables = _verdict_tables(base)
+    with progress.stage("programs"):
+        programs, broken = read_programs(capture)
+    with progress.stage("attribution"):
+        attribution = attribute(capture, programs, chosen.programs)
+        tables |= _attribution_tables(base, programs, attribution, chosen)
+    with progress.stage("collectives, critical path, roofline"):
+        gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
+        tables |= found
+    with progress.stage("reconciliation"):
+        tables |= _trust_tables(base, programs, attribution, tables)
+    return Investigation(
+        hosts=(host_facts(record, gpu),),
+        tables=tables,
+        sources=(),
+        not_analysed=tuple(_not_analysed(base, tables, broken)),
+        programs=_program_files(record, programs),
+        partial=capture.partial or bool(record.xplane_problem),
+    )
+
+
+def investigate_verdict(record: HostCapture, progress: Progress = NULL) -> Investigation:
+    """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict."""
+    capture = record.main
+    with progress.stage("verdict"):
+        join = join_launches(capture)
+        steps = find_steps(capture, join)
+        base = _Base(record, join, steps, stream_budgets(capture, steps))
+        tables = _verdict_tables(base)
+    return Investigation(
+        hosts=(host_facts(record),),
+        tables=tables,
+        sources=(),
+        not_analysed=(),
+        programs=(),
+        partial=capture.partial or bool(record.xplane_problem),
+    )
+
+
+def investigate_attribution(
+    record: HostCapture, options: Options | None = None, progress: Progress = NULL
+) -> Investigation:
+    """Step 4 alone: kernels to instructions and lines, with the self-check."""
+    chosen, capture = options or Options(), record.main
+    with progress.stage("steps"):
+        join = join_launches(capture)
+        steps = find_steps(capture, join)
+        base = _Base(record, join, steps, stream_budgets(capture))
+    with progress.stage("programs"):
+        programs, broken = read_programs(capture)
+    with progress.stage("attribution"):
+        attribution = attribute(capture, programs, chosen.programs)
+        tables = _attribution_tables(base, programs, attribution, chosen)
+    return Investigation(
+        hosts=(host_facts(record),),
+        tables=tables,
+        sources=(),
+        not_analysed=tuple(_broken_programs(broken)),
+        programs=_program_files(record, programs),
+        partial=capture.partial or bool(record.xplane_problem),
+    )
+
+
+def merge(investigations: Sequence[Investigation]) -> Investigation:
+    """Results of several processes as one: tables below each other, hosts in order."""
+    if len(investigations) == 1:
+        return investigations[0]
+    stems = dict.fromkeys(stem for one in investigations for stem in one.tables)
+    return Investigation(
+        hosts=tuple(host for one in investigations for host in one.hosts),
+        tables={
+            stem: pl.concat(
+                [one.tables[stem] for one in investigations if stem in one.tables],
+                how="diagonal_relaxed",
+            )
+            for stem in stems
+        },
+        sources=tuple(dict.fromkeys(s for one in investigations for s in one.sources)),
+        not_analysed=tuple(dict.fromkeys(n for one in investigations for n in one.not_analysed)),
+        programs=tuple(p for one in investigations for p in one.programs),
+        partial=any(one.partial for one in investigations),
+    )
+
+
+def _verdict_tables(base: _Base) -> dict[str, pl.DataFrame]:
+    """Steps, streams, devices, idle, SKIP, rows and the verdict."""
+    capture = base.record.main
+    idle = idle_gaps(capture, base.join, base.steps, base.budgets)
+    skip = skip_metrics(capture, base.join, base.steps)
+    verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle)
+    return {
+        "steps": base.steps.table,
+        "streams": base.budgets.table,
+        "devices": base.budgets.devices,
+        "step_budgets": base.budgets.steps,
+        "idle": idle.table,
+        "idle_causes": idle.summary,
+        "skip": skip.table,
+        "rows": skip.rows,
+        "verdict": verdict.table,
+    }
+
+
+def _attribution_tables(
+    base: _Base, programs: Mapping[int, Program], attribution: Attribution, options: Options
+) -> dict[str, pl.DataFrame]:
+    """Kernels, ops, lines, how and the self-check."""
+    capture = base.record.main
+    found = {i: provenance(program, options.user_re) for i, program in programs.items()}
+    sources = op_sources(attribution, programs, found)
+    step = base.steps.kernel_step
+    kernels = kernel_table(capture.host, capture, attribution, sources, step)
+    checked = selfcheck(capture, programs, attribution).table
+    how = attribution.how(capture.kernels)
+    return {
+        "kernels": kernels,
+        "ops": op_table(kernels),
+        "lines": line_table(kernels),
+        "how": _with_host(how, capture.host),
+        "selfcheck": _with_host(checked, capture.host),
+    }
+
+
+def _step_tables(
+    base: _Base,
+    programs: Mapping[int, Program],
+    attribution: Attribution,
+    kernels: pl.DataFrame,
+    options: Options,
+) -> tuple[str, dict[str, pl.DataFrame]]:
+    """The GPU's name; collectives, stragglers, roofline, critical path, what-if, swimlanes."""
+    capture, steps = base.record.main, base.steps
+    collectives = find_collectives(capture.host, capture, programs, attribution, steps.kernel_step)
+    stragglers = straggler_table(capture.host, capture, attribution, collectives)
+    peaks = RooflineOptions(options.gpu or "", options.peak_flops_per_s, options.peak_bytes_per_s)
+    roof = roofline(capture, programs, attribution, peaks, steps.kernel_step)
+    facts = StepFacts(capture, base.join, attribution, programs, collectives.matched)
+    play = play_steps(facts, steps, kernels, kernel_groups(programs, attribution, roof.table))
+    evidence = causes_seen(play.path, stragglers, roof.table)
+    gpu = roof.identity.gpu.name if roof.identity.gpu is not None else ""
+    return gpu, {
+        "collectives": collectives.table,
+        "collective_ops": collectives.summary,
+        "stragglers": stragglers,
+        "roofline": roof.table,
+        "roofline_steps": roof.steps,
+        "roofline_coverage": _with_host(roof.coverage, capture.host),
+        "critical_path": play.path,
+        "critical_path_kinds": path_summary(play.path),
+        "whatif": play.whatif,
+        "advice": _advice(capture.host, steps, play, evidence),
+        "swimlane": swimlane_table(
+            capture, kernels, play.in_median, base.join.kernel_launch, play.on_path
+        ),
+    }
+
+
+def _advice(host: str, steps: Steps, play: Play, evidence: Mapping[str, str]) -> pl.DataFrame:
+    if play.median is None:
+        return pl.DataFrame(schema=ADVICE_SCHEMA)
+    return advice_table(host, play.whatif, play.median.window.number, evidence, steps.table)
+
+
+def _trust_tables(
+    base: _Base,
+    programs: Mapping[int, Program],
+    attribution: Attribution,
+    tables: Mapping[str, pl.DataFrame],
+) -> dict[str, pl.DataFrame]:
+    """Reconciliation, trust list, new captures."""
+    capture = base.record.main
+    records = Records(
+        base.record, base.join, base.steps.table, base.budgets.table, programs, attribution
+    )
+    checks = check_table(capture.host, reconcile(records))
+    items = trust_items(
+        TrustInputs(
+            record=base.record,
+            kernels=tables["kernels"],
+            checks=checks,
+            selfcheck=tables["selfcheck"],
+            steps=base.steps.table,
+            verdict=tables["verdict"],
+            n_partitions=largest_device_count(capture, programs, attribution),
+        )
+    )
+    total_ps = int(capture.kernels.duration_ps[capture.kernels.time_ok].sum())
+    return {
+        "checks": checks,
+        "trust": trust_table(capture.host, items, total_ps),
+        "new_captures": new_capture_table(capture.host, items),
+    }
+
+
+def _not_analysed(
+    base: _Base, tables: Mapping[str, pl.DataFrame], broken: Mapping[int, str]
+) -> list[NotAnalysed]:
+    """Parts without a result, and why."""
+    found = _broken_programs(broken)
+    capture = base.record.main
+    if not capture.programs:
+        reason = "the trace JSON holds no HLO" if capture.source == "json" else "no HLO is stored"
+        found += [NotAnalysed("ops", reason), NotAnalysed("roofline", reason)]
+    if not tables["collectives"].height:
+        found.append(NotAnalysed("collectives", "no collective kernels are in the capture"))
+    if not tables["whatif"].height:
+        reason = "no complete step was found, so no step can be played without a cause"
+        found += [NotAnalysed(part, reason) for part in ("advice", "critical path", "swimlanes")]
+    return found
+
+
+def _broken_programs(broken: Mapping[int, str]) -> list[NotAnalysed]:
+    return [NotAnalysed("ops", f"program {i} can't be read: {why}") for i, why in broken.items()]
+
+
+def _program_files(
+    record: HostCapture, programs: Mapping[int, Program]
+) -> tuple[ProgramFile, ...]:
+    """The stored modules of a capture, as text where they can be parsed."""
+    return tuple(
+        ProgramFile(
+            host=record.main.host,
+            program_id=program_id,
+            name=stored.name.rsplit("(", 1)[0],
+            hlo_proto=stored.hlo_proto,
+            text=program_text(programs[program_id]) if program_id in programs else "",
+        )
+        for program_id, stored in record.main.programs.items()
+    )
+
+
+def _with_host(table: pl.DataFrame, host: str) -> pl.DataFrame:
+    """A table with the host as its last column, unless it has one."""
+    return table if "host" in table.columns else table.with_columns(pl.lit(host).alias("host"))
