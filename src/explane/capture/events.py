@@ -24,6 +24,7 @@ from explane.capture.wire import LENGTH, VARINT, Buffer, Field, Span, WireError,
 
 _EVENT_TAG: Final = 4 << 3 | LENGTH
 _BLOCK_BYTES: Final = 8 << 20
+_LARGEST_EVENT_BYTES: Final = 256 << 20
 _PIECE_BYTES: Final = 4 << 20
 # A layout costs as much as some tens of events decoded field by field.
 _LEAST_ALIKE: Final = 24
@@ -80,7 +81,7 @@ class Wanted:
     Attributes:
         stats: Name of the column for each stat id; other stats are skipped.
         skip_ids: Sorted metadata ids of events to leave out, or empty.
-        layouts: Layouts found so far in the plane, by size of the event, most useful first.
+        layouts: Layouts found so far with these stats, by size of the event, most useful first.
     """
 
     stats: Mapping[int, str]
@@ -126,6 +127,8 @@ def event_tables(
                 position = item.end
             elif run.stop == 0 and item.end <= block.base + block.size:
                 raise WireError(position, "an event's length is written in an odd way")
+            elif item.end - position > _LARGEST_EVENT_BYTES:
+                raise WireError(position, "an event is larger than any event can be")
             else:
                 at_least = item.end - position
 

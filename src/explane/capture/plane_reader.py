@@ -6,6 +6,7 @@ often something happened, not when.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -22,6 +23,7 @@ from explane.capture.assemble import (
 )
 from explane.capture.classify import LineRole, role_of_line
 from explane.capture.events import EventTable, Wanted, event_tables, read_head
+from explane.capture.layouts import Layout
 from explane.capture.model import I32, I64, U8, Device, Kind
 from explane.capture.planes import XLine, XPlane, read_stat
 from explane.capture.stats import PlaneValues, stat_ids
@@ -110,11 +112,12 @@ class PlaneReader:
     def __init__(self, buffer: Buffer, pool: StringPool):
         self._buffer = buffer
         self._pool = pool
+        self._layouts: dict[frozenset[tuple[int, str]], dict[int, list[Layout]]] = {}
 
     def device(self, plane: XPlane, ordinal: int) -> DevicePlane:
         """Streams of a GPU plane. Lines without GPU work are named and left undecoded."""
         values = self.values(plane)
-        wanted = Wanted(stat_ids(self._buffer, plane.stat_metadata, _DEVICE_STATS))
+        wanted = self._wanted(plane, _DEVICE_STATS)
         counts, tables, streams = Counts(), [], {}
         for span in plane.lines:
             line, first = read_head(self._buffer, span)
@@ -135,8 +138,9 @@ class PlaneReader:
     def host(self, plane: XPlane, *, python_events: bool) -> HostPlane:
         """Threads of a host plane; without python events they are only counted."""
         values = self.values(plane)
-        stats = stat_ids(self._buffer, plane.stat_metadata, _HOST_STATS)
-        wanted = Wanted(stats) if python_events else Wanted(stats, self._python_ids(plane))
+        wanted = self._wanted(plane, _HOST_STATS)
+        if not python_events:
+            wanted = replace(wanted, skip_ids=self._python_ids(plane))
         read = HostPlane([], [], [], Counts())
         for span in plane.lines:
             line, first = read_head(self._buffer, span)
@@ -151,6 +155,11 @@ class PlaneReader:
             read.lines.append(line)
         _finish(read.counts, values)
         return read
+
+    def _wanted(self, plane: XPlane, names: Mapping[str, str]) -> Wanted:
+        """What to decode; planes that give their stats the same ids share what was learnt."""
+        stats = stat_ids(self._buffer, plane.stat_metadata, names)
+        return Wanted(stats, layouts=self._layouts.setdefault(frozenset(stats.items()), {}))
 
     def _python_ids(self, plane: XPlane) -> I64:
         """Metadata ids of the Python tracer's events, sorted."""
