@@ -16,6 +16,7 @@ from explane.analysis.attribute_launches import LaunchGroups, group_launches
 from explane.analysis.attribute_program import ProgramAnswer, solve_program
 from explane.analysis.attribute_programs import Owners, find_owners
 from explane.analysis.attribute_reasons import REASONS, Reason
+from explane.analysis.attribute_types import Facts
 from explane.analysis.attribution import Attribution, Execution, InstructionKey, Match
 from explane.analysis.schedule import Schedule
 from explane.analysis.schedule_walk import expected_launches
@@ -39,13 +40,14 @@ def attribute(
         capture, labels.kind == LabelKind.GRAPH, labels.kind == LabelKind.INSTRUCTION
     )
     owners = find_owners(capture, groups, schedules, _label_places(capture, labels, schedules))
+    facts = Facts(capture, labels, groups, owners.loose)
     builder = _Builder(capture, labels, groups, owners)
     builder.take_labels(only)
     for program_id in sorted(schedules):
         wanted = not only or program_id in only
         rows = groups.order[owners.program[groups.order] == program_id]
         if len(rows) and wanted:
-            answer = solve_program(capture, labels, groups, schedules[program_id], rows)
+            answer = solve_program(facts, schedules[program_id], rows)
             builder.take(program_id, rows, answer, schedules[program_id])
     builder.explain_rest(set(programs), only)
     return builder.build()

@@ -32,14 +32,17 @@ class Signature:
     groups: Ints
 
 
-def agree_on_order(types: I64, groups: I64, ties: I64) -> list[Signature]:
+def agree_on_order(types: I64, groups: I64, ties: I64, streams: I64) -> list[Signature]:
     """Signatures of launches and the order of kernels inside them.
+
+    A launch on one stream keeps its own order, since a stream is serial.
 
     Args:
         types: Kernel type of each kernel, by launch and start.
         groups: Launch of each kernel; equal values are adjacent.
         ties: Key that tells kernels of one type apart in the same way in every launch (the graph
             node), or equal values where there is none; then their start order decides.
+        streams: Stream of each kernel.
     """
     if not len(types):
         return []
@@ -47,18 +50,28 @@ def agree_on_order(types: I64, groups: I64, ties: I64) -> list[Signature]:
     new[1:] = groups[1:] != groups[:-1]
     first = np.flatnonzero(new)
     size = np.diff(np.append(first, len(groups)))
+    spread = np.maximum.reduceat(streams, first) != np.minimum.reduceat(streams, first)
     signatures = []
     for k in np.unique(size):
-        starts = first[size == k]
-        members = starts[:, None] + np.arange(k)
-        rank = np.lexsort((members, ties[members], types[members]), axis=1)
-        table = np.take_along_axis(types[members], rank, axis=1)
-        distinct, which = np.unique(table, axis=0, return_inverse=True)
-        which = np.asarray(which).reshape(-1)
-        for s, row in enumerate(distinct):
-            mine = which == s
-            signatures.append(_signature(row, members[mine], rank[mine], groups[starts[mine]]))
+        for several in (False, True):
+            starts = first[(size == k) & (spread == several)]
+            members = starts[:, None] + np.arange(k)
+            rank = np.broadcast_to(np.arange(k), members.shape)
+            if several:
+                rank = np.lexsort((members, ties[members], types[members]), axis=1)
+            signatures += _by_types(types, groups, members, rank)
     return signatures
+
+
+def _by_types(types: I64, groups: I64, members: Ints, rank: Ints) -> list[Signature]:
+    """Signatures of launches of one size, whose kernels are ranked for comparison."""
+    table = np.take_along_axis(types[members], rank, axis=1)
+    distinct, which = np.unique(table, axis=0, return_inverse=True)
+    of_launch = np.asarray(which).reshape(-1)
+    return [
+        _signature(row, members[mine], rank[mine], groups[members[mine, 0]])
+        for row, mine in ((distinct[s], of_launch == s) for s in range(len(distinct)))
+    ]
 
 
 def _signature(types: Ints, members: Ints, rank: Ints, groups: Ints) -> Signature:

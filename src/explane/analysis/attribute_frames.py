@@ -106,12 +106,16 @@ def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:
 def _walks_back(
     kernels: ProgramKernels, places: Places, rows: Ints, n_groups: int
 ) -> npt.NDArray[np.bool_]:
-    """Launches whose places run backwards in their agreed order: no single run holds them."""
+    """Launches whose places run backwards, or repeat, in their agreed order.
+
+    No single run of the schedule holds them.
+    """
     by_rank = rows[np.lexsort((places.rank[rows], kernels.group[rows]))]
     placed = by_rank[places.position[by_rank] >= 0]
     group = np.searchsorted(np.unique(kernels.group[rows]), kernels.group[placed])
     position = places.position[placed]
-    back = (np.diff(group) == 0) & (np.diff(position) < 0)
+    step = np.diff(position)
+    back = (np.diff(group) == 0) & ((step < 0) | ((step == 0) & ~places.follows[placed][1:]))
     return np.bincount(group[1:], back, n_groups) > 0
 
 

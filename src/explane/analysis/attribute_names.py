@@ -78,7 +78,7 @@ def stem_of(name: str) -> str:
 
 
 _HOST_COPY: Final = re.compile(
-    r"h2d|d2h|htod|dtoh|hosttodevice|devicetohost|hosttohost"
+    r"h2d|d2h|htod|dtoh|atoh|htoa|hosttodevice|devicetohost|hosttohost"
     r"|kind_(?:src|dst):(?:pinned|pageable|host|array_host)",
     re.IGNORECASE,
 )
@@ -94,7 +94,7 @@ def class_of_kernel(name: str, kind: int, details: str = "") -> KernelClass:
     Args:
         name: Kernel name as stored.
         kind: `Kind` value.
-        details: Its memcpy details, which tell copies from and to the host.
+        details: What tells copies from and to the host: memcpy details, name of the API call.
     """
     if kind == Kind.MEMCPY:
         host = _HOST_COPY.search(name) or _HOST_COPY.search(details)

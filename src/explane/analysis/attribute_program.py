@@ -9,17 +9,15 @@ import numpy.typing as npt
 
 from explane.analysis.attribute_executions import executions_of
 from explane.analysis.attribute_labels import LabelKind, Labels
-from explane.analysis.attribute_launches import LaunchGroups
 from explane.analysis.attribute_reasons import Reason
 from explane.analysis.attribute_repair import Settled, Timing, settle
 from explane.analysis.attribute_runs import count_runs
 from explane.analysis.attribute_scores import score_types
-from explane.analysis.attribute_types import kernel_types
+from explane.analysis.attribute_types import Facts, kernel_types
 from explane.analysis.attribute_votes import agree_on_labels, agree_on_nodes
 from explane.analysis.attribute_windows import ProgramKernels, place
 from explane.analysis.attribution import Execution, Match
 from explane.analysis.schedule import Schedule
-from explane.capture.model import Capture
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,20 +45,16 @@ class ProgramAnswer:
     executions: tuple[Execution, ...]
 
 
-def solve_program(
-    capture: Capture, labels: Labels, groups: LaunchGroups, schedule: Schedule, rows: Ints
-) -> ProgramAnswer:
+def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer:
     """Places all kernels of one program.
 
     Args:
-        capture: The capture.
-        labels: Meaning of its labels.
-        groups: Its kernels by launch.
+        facts: The capture and what is known of its kernels.
         schedule: The program's schedule.
         rows: The program's kernels by device, launch and start.
     """
-    table = capture.kernels
-    types = kernel_types(capture, labels, schedule, rows)
+    table, labels, groups = facts.capture.kernels, facts.labels, facts.groups
+    types = kernel_types(facts, schedule, rows)
     scores = score_types(schedule, types.types)
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(

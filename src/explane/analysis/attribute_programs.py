@@ -15,10 +15,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.alignment import FORBIDDEN
 from explane.analysis.attribute_host import HostRuns, host_runs
 from explane.analysis.attribute_launches import LaunchGroups
 from explane.analysis.attribute_mixture import place_in_programs
 from explane.analysis.attribute_names import KernelClass, base_name, class_of_kernel
+from explane.analysis.attribute_scores import STRONG, KernelType, score_types
 from explane.analysis.schedule import Schedule
 from explane.capture.model import I64, Bools, Capture
 
@@ -117,21 +119,31 @@ class _Finder:
         self._between(undecided & ~single, fits)
 
     def _fitting_programs(self) -> Bools:
-        """(groups, programs): the program knows nearly all XLA names of the launch, and one."""
+        """(groups, programs): one run of the program can have launched the whole group.
+
+        It knows nearly all XLA names of the launch, has room for each as often as it occurs, and
+        can launch every other kernel of it.
+        """
         kernels = self.capture.kernels
-        distinct, inverse = np.unique(kernels.name, return_inverse=True)
+        distinct, inverse = np.unique(
+            np.stack([kernels.name, kernels.kind]), axis=1, return_inverse=True
+        )
         flat = np.asarray(inverse).reshape(-1)
-        texts = [base_name(self.capture.text(n)) for n in distinct.tolist()]
-        is_xla = np.array([class_of_kernel(t, 0) is KernelClass.XLA for t in texts])
+        types = [_type(self.capture.text(n), kind) for n, kind in distinct.T.tolist()]
+        is_xla = np.array([t.family is KernelClass.XLA for t in types])
+        pairs, counts = np.unique(np.stack([self.groups.group, flat]), axis=1, return_counts=True)
         n = len(self.groups.size)
         fits = np.zeros((n, len(self.ids)), dtype=np.bool_)
-        knows = np.array(
-            [[t in self.schedules[p].by_kernel_name for p in self.ids] for t in texts]
-        ).reshape(len(texts), len(self.ids))
-        total = np.bincount(self.groups.group, (is_xla | knows.any(axis=1))[flat], n)
-        for i in range(len(self.ids)):
-            found = np.bincount(self.groups.group, knows[flat, i], n)
-            fits[:, i] = (found > 0) & (found >= _MIN_EXPLAINED * total)
+        for i, program_id in enumerate(self.ids):
+            scores = score_types(self.schedules[program_id], types)
+            room = (scores.first >= STRONG).sum(axis=1)
+            able = (np.maximum(scores.first, scores.follow) > FORBIDDEN).any(axis=1)
+            named = is_xla | (room > 0)
+            known = np.minimum(room[pairs[1]], counts)
+            total = np.bincount(pairs[0], counts * named[pairs[1]], n)
+            unable = np.bincount(pairs[0], counts * ~(able | named)[pairs[1]], n)
+            found = np.bincount(pairs[0], known, n)
+            fits[:, i] = (found > 0) & (found >= _MIN_EXPLAINED * total) & (unable == 0)
         return fits
 
     def _narrow(self, fits: Bools, undecided: Bools, runs: HostRuns) -> Bools:
@@ -227,6 +239,10 @@ class _Finder:
         loose[rows] = np.array(used, dtype=np.bool_)
         self.program[loose] = before[loose]
         return loose
+
+
+def _type(name: str, kind: int) -> KernelType:
+    return KernelType(name, class_of_kernel(name, kind))
 
 
 def _last_known(known: Ints, device: npt.NDArray[np.int32]) -> Ints:

@@ -40,6 +40,7 @@ LEAVE_LOOSE_COST: Final = 3
 _LEAVE_EXACT_COST: Final = 50
 
 _K = KernelClass
+_ANYTHING: Final = frozenset({_K.COPY, _K.MEMSET, _K.OTHER, _K.HOST_COPY})
 _FIRST: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
     LaunchKind.CUSTOM: {},
     LaunchKind.COPY: {_K.COPY: 10, _K.MEMSET: 1},
@@ -114,6 +115,8 @@ class KernelType:
         preferred: Among `launches`, those whose name fits the label's best.
         learned: Launches under which this very kernel was seen with its label.
         unlikely: Launches seen only with kernels of the same name but another launch shape.
+        is_loose: Nothing ties the kernel to the program but its surroundings, so only a launch
+            that runs just such kernels will do.
     """
 
     name: str
@@ -123,6 +126,7 @@ class KernelType:
     preferred: tuple[int, ...] = ()
     learned: tuple[int, ...] = ()
     unlikely: tuple[int, ...] = ()
+    is_loose: bool = False
 
 
 def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
@@ -147,6 +151,10 @@ def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
         else:
             first[i], follow[i] = families[0][kernel.family], families[1][kernel.family]
             _score_collective(schedule, kernel, first[i])
+        if kernel.is_loose:
+            first[i, first[i] < FITTING] = FORBIDDEN
+            if kernel.family in _ANYTHING:
+                follow[i] = FORBIDDEN
         learned = [p for p in kernel.learned if first[i, p] > FORBIDDEN]
         first[i, learned] += LEARNED
         follow[i, learned] += LEARNED
@@ -162,8 +170,7 @@ def skip_costs(schedule: Schedule) -> np.ndarray[tuple[int], np.dtype[np.int64]]
 def _leave_cost(kernel: KernelType) -> int:
     if kernel.is_exact:
         return _LEAVE_EXACT_COST
-    loose = kernel.family in (KernelClass.COPY, KernelClass.MEMSET, KernelClass.OTHER)
-    return LEAVE_LOOSE_COST if loose else LEAVE_COST
+    return LEAVE_LOOSE_COST if kernel.family in _ANYTHING else LEAVE_COST
 
 
 def _score_label(schedule: Schedule, kernel: KernelType, first: _Row, follow: _Row) -> None:

@@ -8,14 +8,32 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribute_labels import LabelKind, Labels, collective_of_label
+from explane.analysis.attribute_launches import LaunchGroups
 from explane.analysis.attribute_names import KernelClass, base_name, class_of_kernel
 from explane.analysis.attribute_scores import KernelType
 from explane.analysis.schedule import Schedule
-from explane.capture.model import Capture
+from explane.capture.model import Bools, Capture, Kind
 
 Ints = npt.NDArray[np.int64]
 
 _LEARNABLE = frozenset(KernelClass) - {KernelClass.COPY, KernelClass.MEMSET, KernelClass.HOST_COPY}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A capture with what is known of its kernels before any program is solved.
+
+    Attributes:
+        capture: The capture.
+        labels: Meaning of its labels.
+        groups: Its kernels by launch.
+        loose: Per kernel, True where only its surroundings tie it to its program.
+    """
+
+    capture: Capture
+    labels: Labels
+    groups: LaunchGroups
+    loose: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +51,15 @@ class Types:
     fixed: Ints
 
 
-def kernel_types(capture: Capture, labels: Labels, schedule: Schedule, rows: Ints) -> Types:
+def kernel_types(facts: Facts, schedule: Schedule, rows: Ints) -> Types:
     """Types of a program's kernels: name, label and, for library kernels, launch shape.
 
     Args:
-        capture: The capture.
-        labels: Meaning of its labels.
+        facts: The capture and what is known of its kernels.
         schedule: The program's schedule.
         rows: Rows of the kernels table that belong to the program.
     """
+    capture, labels = facts.capture, facts.labels
     kernels = capture.kernels
     shaped = _name_flags(capture, schedule, kernels.name[rows])
     kind = labels.kind[rows]
@@ -53,15 +71,27 @@ def kernel_types(capture: Capture, labels: Labels, schedule: Schedule, rows: Int
             kernels.kind[rows].astype(np.int64),
             np.where(tells, kind, 0).astype(np.int64),
             np.where(tells, labels.name[rows], -1).astype(np.int64),
+            facts.loose[rows].astype(np.int64),
+            _copy_calls(facts, rows),
         ]
     )
     distinct, inverse = np.unique(columns, axis=1, return_inverse=True)
     of_row = np.asarray(inverse).reshape(-1).astype(np.int64)
     table = distinct.T.tolist()
     learned = _learned(labels, schedule, table)
-    types = tuple(_type(capture, labels, schedule, row, learned) for row in table)
+    types = tuple(_type(facts, schedule, row, learned) for row in table)
     fixed = np.array([t.launches[0] if t.is_exact and t.launches else -1 for t in types])
     return Types(of_row, types, fixed.astype(np.int64)[of_row] if len(types) else of_row)
+
+
+def _copy_calls(facts: Facts, rows: Ints) -> Ints:
+    """Name code of the API call of each copy, or -1: it may tell a copy from or to the host."""
+    copies = facts.capture.kernels.kind[rows] == Kind.MEMCPY
+    launch = facts.groups.launch[facts.groups.group[rows]]
+    known = copies & (launch >= 0) & ~facts.groups.is_graph[facts.groups.group[rows]]
+    calls = np.full(len(rows), -1, dtype=np.int64)
+    calls[known] = facts.capture.launches.name[launch[known]]
+    return calls
 
 
 def _name_flags(capture: Capture, schedule: Schedule, names: npt.NDArray[np.int32]) -> Ints:
@@ -76,7 +106,7 @@ def _learned(
 ) -> dict[tuple[int, int], tuple[int, ...]]:
     """Launches under which each (name, launch shape) was seen with its label."""
     found: dict[tuple[int, int], tuple[int, ...]] = {}
-    for name, details, _, kind, label in table:
+    for name, details, _, kind, label, *_ in table:
         if kind == LabelKind.INSTRUCTION:
             places = schedule.by_label.get(labels.names[label], ())
             found[name, details] = (*found.get((name, details), ()), *places)
@@ -84,22 +114,23 @@ def _learned(
 
 
 def _type(
-    capture: Capture,
-    labels: Labels,
+    facts: Facts,
     schedule: Schedule,
     row: list[int],
     learned: dict[tuple[int, int], tuple[int, ...]],
 ) -> KernelType:
-    name, details, kind, label_kind, label = row
+    name, details, kind, label_kind, label, loose, call = row
+    capture, labels = facts.capture, facts.labels
     text = capture.text(name)
-    family = class_of_kernel(text, kind, capture.text(details))
+    family = class_of_kernel(text, kind, f"{capture.text(details)} {capture.text(call)}")
     if label_kind == LabelKind.INSTRUCTION:
         return KernelType(text, family, schedule.by_label.get(labels.names[label], ()), True)
     if label_kind == LabelKind.ALIAS:
         allowed, preferred = alias_launches(schedule, labels.names[label])
         return KernelType(text, family, allowed, False, preferred)
     known = learned.get((name, details), ()) if family in _LEARNABLE else ()
-    return KernelType(text, family, learned=tuple(dict.fromkeys(known)))
+    known = tuple(dict.fromkeys(known))
+    return KernelType(text, family, learned=known, is_loose=bool(loose))
 
 
 def alias_launches(schedule: Schedule, label: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -104,9 +104,8 @@ class _Solver:
     def anchor_graphs(self) -> None:
         """Places graph launches that a name ties to one place."""
         rows = np.flatnonzero(self.kernels.in_graph & ~self.done)
-        signatures = agree_on_order(
-            self.kernels.types[rows], self.kernels.group[rows], self.kernels.node[rows]
-        )
+        k = self.kernels
+        signatures = agree_on_order(k.types[rows], k.group[rows], k.node[rows], k.stream[rows])
         signatures = [Signature(s.types, rows[s.members], s.groups) for s in signatures]
         for s in signatures:
             self.rank[s.members] = np.sort(s.members, axis=1)
