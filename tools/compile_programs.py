@@ -30,7 +30,8 @@ from typing import NamedTuple
 
 import rocm_stubs
 
-from explane.synth.program import SUFFIX, CompiledProgram, read_compiled, write_compiled
+from explane.synth.program import CompiledProgram
+from explane.synth.program_files import SUFFIX, read_compiled, write_compiled
 
 TOOLS = Path(__file__).resolve().parent
 MODELS = TOOLS / "models"

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from explane.synth.devices import Vendor
-from explane.synth.program import CompiledProgram, bundled_program, read_compiled
+from explane.synth.program import CompiledProgram
+from explane.synth.program_files import bundled_program, read_compiled
 from explane.synth.scenario import (
     Branches,
     Causes,

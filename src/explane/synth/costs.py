@@ -73,7 +73,7 @@ def _parameter_bytes(program: Program, parameter: Instruction) -> float:
     """Bytes read of a fusion's operand: only the slice, if nothing else is taken of it."""
     users = [program.instructions[i] for i in program.users.get(parameter.id, ())]
     if users and all(u.opcode in _SLICES for u in users):
-        return _bytes(u.shape for u in users)
+        return min(_bytes(u.shape for u in users), _bytes([parameter.shape]))
     if users and all(u.opcode == "dynamic-update-slice" for u in users):
         return 0.0
     return _bytes([parameter.shape])

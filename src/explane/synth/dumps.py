@@ -65,7 +65,9 @@ def read_dump_folder(folder: Path) -> CompiledProgram:
     """
     modules = sorted(folder.glob(f"*{_HLO}"))
     if len(modules) != 1:
-        raise CaptureError(folder, f"dumps of {len(modules)} modules, need one", slug="no_program")
+        raise CaptureError(
+            folder, f"dumps of {len(modules)} modules, need one", slug="not_compiled"
+        )
     hlo_proto = modules[0].read_bytes()
     hlo = read_program(StoredProgram(0, folder.name, hlo_proto))
     target = _first_text(folder, "*gpu_target_config.pbtxt")
@@ -99,7 +101,7 @@ def _read_thunks(folder: Path) -> tuple[Thunk, ...]:
     sequence = _first_text(folder, "*.thunk_sequence_after_thunk_passes.txt")
     sequence = sequence or _first_text(folder, "*.thunk_sequence.txt")
     if not sequence:
-        raise CaptureError(folder, "no thunk sequence among the dumps", slug="no_program")
+        raise CaptureError(folder, "no thunk sequence among the dumps", slug="not_compiled")
     annotations = parse_thunk_metadata(_first_text(folder, "*.thunk_metadata.txt"))
     return parse_thunk_sequence(sequence.splitlines(), annotations)
 

@@ -271,7 +271,6 @@ class HostRows:
 
 
 _SPAN_EVENTS = {
-    "wait": (("PjRtBuffer::Await", 0.0, 1.0),),
     "read back": (("PjRtBuffer::ToLiteral", 0.0, 1.0), ("PjRtBuffer::Await", 0.01, 0.98)),
     "compile": (
         ("PjitFunction(train_step)", 0.0, 1.0),

@@ -1,53 +1,35 @@
-"""A compiled XLA:GPU program: its HLO and the thunks that the runtime would execute.
-
-A program file (`*.program.zip`) holds three kinds of members:
-
-    program.json      format, name, platform, device, compiler, n_devices, thunks (below)
-    hlo_proto.pb      the HloProto, as a profiler stores it
-    source/<name>     the Python files that the HLO's line numbers point into
-
-A thunk in `program.json` is an object; keys with their default value are left out:
-
-    id 0              thunk id, counted from 1 in emission order; 0 for command buffers
-    kind              XLA's word, such as kCustomKernel, kWhile, kCommandBuffer
-    op ""             HLO instruction that it was emitted for (from the thunk metadata)
-    kernel ""         kernel name; empty where a library or the driver names it
-    grid, block []    launch dimensions
-    shared_bytes 0    dynamic shared memory
-    stream ""         stream of an asynchronous thunk
-    async_id 0        joins kAsyncStart and kAsyncDone
-    prev 0            how many places before it its nearest predecessor stands (0 = none)
-    parts {}          section name -> thunks: "" for command buffers, async starts and slice
-                      fusions; condition and body; the branches of a conditional
-"""
+"""A compiled XLA:GPU program: its HLO and the thunks that the runtime executes."""
 
 from __future__ import annotations
 
-import json
-import lzma
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
-from typing import Any
 
 from explane.capture.hlo import read_program
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program
-from explane.errors import CaptureError
-
-SUFFIX = ".program.zip"
-_FORMAT = 1
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 Dimensions = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Thunk:
-    """One thunk of the runtime's sequence; fields as in the module's docstring."""
+    """One thunk of the runtime's sequence.
+
+    Attributes:
+        kind: XLA's word, such as `kCustomKernel`, `kWhile`, `kCommandBuffer`.
+        thunk_id: Counted from 1 in emission order; 0 for command buffers.
+        instruction: The HLO instruction that it was emitted for (from the thunk metadata).
+        kernel: Kernel name; empty where a library or the driver names it.
+        grid, block: Launch dimensions; empty where there is no kernel of its own.
+        shared_bytes: Dynamic shared memory.
+        stream: Stream of an asynchronous start.
+        async_id: Joins `kAsyncStart` and `kAsyncDone`.
+        distance: How many places before it its nearest predecessor stands; 0 = none.
+        parts: Section name -> thunks: the empty name for command buffers, asynchronous starts
+            and slice fusions; `condition` and `body`; the branches of a conditional.
+    """
 
     kind: str
     thunk_id: int = 0
@@ -109,108 +91,3 @@ class CompiledProgram:
         """All thunks in emission order."""
         for thunk in self.thunks:
             yield from thunk.walk()
-
-
-def read_compiled(path: Path) -> CompiledProgram:
-    """Read a program file, or a folder of XLA's raw dumps.
-
-    Raises:
-        CaptureError: The path holds no compiled program that can be used.
-    """
-    if path.is_dir():
-        from explane.synth.dumps import read_dump_folder
-
-        return read_dump_folder(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_archive(path, archive)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, lzma.LZMAError) as error:
-        raise CaptureError(path, f"no compiled program ({error})", slug="no_program") from error
-
-
-def write_compiled(program: CompiledProgram, path: Path) -> None:
-    """Write a program file; the same program gives the same bytes."""
-    head: dict[str, Any] = {
-        "format": _FORMAT,
-        "name": program.name,
-        "platform": program.platform,
-        "device": program.device,
-        "compiler": program.compiler,
-        "n_devices": program.n_devices,
-        "thunks": [_thunk_to_json(thunk) for thunk in program.thunks],
-    }
-    members = {
-        "program.json": json.dumps(head, separators=(",", ":")).encode(),
-        "hlo_proto.pb": program.hlo_proto,
-    }
-    members |= {f"source/{n}": text.encode() for n, text in sorted(program.sources.items())}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            archive.writestr(entry, content, compress_type=zipfile.ZIP_LZMA)
-
-
-def bundled_programs() -> tuple[str, ...]:
-    """Titles of the programs that are shipped with the package, sorted."""
-    folder = resources.files("explane.data") / "programs"
-    names = (entry.name for entry in folder.iterdir())
-    return tuple(sorted(n.removesuffix(SUFFIX) for n in names if n.endswith(SUFFIX)))
-
-
-def bundled_program(title: str) -> CompiledProgram:
-    """One of the programs that are shipped with the package."""
-    entry = resources.files("explane.data") / "programs" / f"{title}{SUFFIX}"
-    with resources.as_file(entry) as path:
-        return read_compiled(path)
-
-
-def _read_archive(path: Path, archive: zipfile.ZipFile) -> CompiledProgram:
-    head = json.loads(archive.read("program.json"))
-    if head["format"] != _FORMAT:
-        raise ValueError(f"format {head['format']}, this version reads {_FORMAT}")
-    sources = [name for name in archive.namelist() if name.startswith("source/")]
-    return CompiledProgram(
-        title=path.name.removesuffix(SUFFIX),
-        name=head["name"],
-        platform=head["platform"],
-        device=head["device"],
-        compiler=head["compiler"],
-        n_devices=head["n_devices"],
-        hlo_proto=archive.read("hlo_proto.pb"),
-        thunks=tuple(_thunk_from_json(row) for row in head["thunks"]),
-        sources={n.removeprefix("source/"): archive.read(n).decode() for n in sources},
-    )
-
-
-def _thunk_to_json(thunk: Thunk) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": thunk.thunk_id,
-        "kind": thunk.kind,
-        "op": thunk.instruction,
-        "kernel": thunk.kernel,
-        "grid": list(thunk.grid),
-        "block": list(thunk.block),
-        "shared_bytes": thunk.shared_bytes,
-        "stream": thunk.stream,
-        "async_id": thunk.async_id,
-        "prev": thunk.distance,
-        "parts": {k: [_thunk_to_json(c) for c in part] for k, part in thunk.parts.items()},
-    }
-    return {key: value for key, value in row.items() if value}
-
-
-def _thunk_from_json(row: Mapping[str, Any]) -> Thunk:
-    parts = row.get("parts", {})
-    return Thunk(
-        kind=row["kind"],
-        thunk_id=row.get("id", 0),
-        instruction=row.get("op", ""),
-        kernel=row.get("kernel", ""),
-        grid=tuple(row.get("grid", ())),
-        block=tuple(row.get("block", ())),
-        shared_bytes=row.get("shared_bytes", 0),
-        stream=row.get("stream", ""),
-        async_id=row.get("async_id", 0),
-        distance=row.get("prev", 0),
-        parts={k: tuple(_thunk_from_json(c) for c in part) for k, part in parts.items()},
-    )

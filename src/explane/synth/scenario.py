@@ -103,11 +103,12 @@ class Causes:
     """Time that the step loses for a known reason; lengths are per step.
 
     Attributes:
-        host_gap_ps, host_gap_name: The main thread is busy with a named host event, after it
-            has waited for the step before, so nothing is queued meanwhile.
+        host_gap_ps, host_gap_name: The main thread is busy with a named host event before it
+            dispatches. With `readback` nothing is queued meanwhile, so the devices idle as long.
         copy_ps: A host-to-device copy that the step's first kernel waits for.
         straggler_device, straggler_ps: One GPU's compute kernels are slower by this much.
-        collective_ps: The step's first collective that compute waits for takes this much longer.
+        collective_ps: One collective, that with the least compute beside it, takes this much
+            longer.
         readback: The host waits for the step's result before it goes on.
         launch_ps: Every launch call takes this much longer.
         compile_steps, compile_ps: The step's function is compiled anew in these steps.

@@ -131,6 +131,20 @@ def step_times(timeline: Timeline) -> list[dict[str, int]]:
     return rows
 
 
+def step_period_ps(times: list[dict[str, int]]) -> int:
+    """Median span from one step's start to the next one's, on the device where it is longest.
+
+    Of a single step its own length.
+    """
+    periods = []
+    for device in {row["device"] for row in times}:
+        rows = [row for row in times if row["device"] == device]
+        starts = np.array([row["start_ps"] for row in rows], dtype=np.int64)
+        length = rows[0]["end_ps"] - rows[0]["start_ps"]
+        periods.append(int(np.median(np.diff(starts))) if len(rows) > 1 else length)
+    return max(periods)
+
+
 def _per_run(timeline: Timeline, device: int, *, end: bool) -> I64:
     blocks = []
     for run in timeline.runs:
@@ -169,6 +183,7 @@ def _warnings(truth: Truth, scenario: Scenario) -> tuple[str, ...]:
 def _meta(timeline: Timeline, truth: Truth) -> dict[str, Any]:
     scenario = timeline.scenario
     causes, tracer, graphs = scenario.causes, scenario.tracer, scenario.graphs
+    times = step_times(timeline)
     return {
         "simulated": True,
         "seed": scenario.seed,
@@ -183,5 +198,6 @@ def _meta(timeline: Timeline, truth: Truth) -> dict[str, Any]:
         "branch_ratio": graphs.branch_ratio,
         "clock_skew_ps": tracer.clock_skew_ps,
         "causes": {name: getattr(causes, name) for name in causes.__slots__},
-        "step_times": step_times(timeline),
+        "step_ps": step_period_ps(times),
+        "step_times": times,
     }

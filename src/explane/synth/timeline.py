@@ -3,7 +3,7 @@
 One step of the main thread, causes in brackets:
 
     |marker ---------------------------------------------------------------------|
-    |[wait][host gap][Python][compile][copy]|dispatch: execution, other programs ||[read back]|
+    |[host gap][Python][compile][copy]|dispatch: execution, other programs ||[read back]|
 
 Device threads launch what the dispatch hands them. The host runs ahead of the devices by a few
 executions at most.
@@ -21,7 +21,7 @@ import numpy as np
 from explane.capture.model import I32, I64, Kind
 from explane.synth.devices import DeviceFacts, Vendor
 from explane.synth.execution import Clocks, Costs, Draws, Execution, draw
-from explane.synth.plan import MAIN, Plan
+from explane.synth.plan import MAIN, CallKind, Plan
 from explane.synth.planner import Planner, n_variants
 from explane.synth.program import CompiledProgram
 from explane.synth.records import Copy, Run, Step, Timeline
@@ -68,18 +68,19 @@ class Loop:
     def play(self) -> Timeline:
         """Every step, the ones beyond the simulated as repetitions of the last."""
         n_simulated, period = self._lengths()
-        marks = []
+        marks = [self._marks_ps()]
         for step in range(n_simulated):
-            marks.append(self._latest_ps())
             self._step(step)
-        marks.append(self._latest_ps())
+            marks.append(self._marks_ps())
         if n_simulated < self._scenario.n_steps:
-            self._repeat(n_simulated, period, marks[-1] - marks[-1 - period])
+            shift_ps = int((marks[-1] - marks[-1 - period]).max())
+            self._repeat(n_simulated, period, shift_ps)
         return self._timeline
 
-    def _latest_ps(self) -> int:
-        """When the host or a device is last busy with what was handed out so far."""
-        return max(self._main_ps, int(self._clocks.last_end_ps().max()))
+    def _marks_ps(self) -> I64:
+        """When the main thread, every host thread and every device are done so far."""
+        clocks = self._clocks
+        return np.concatenate([[self._main_ps], clocks.host_ps, clocks.last_end_ps()])
 
     def _lengths(self) -> tuple[int, int]:
         """How many steps to simulate, and how many of the last ones repeat."""
@@ -127,7 +128,6 @@ class Loop:
         spans: list[tuple[str, int, int]] = []
         copies: list[Copy] = []
         if causes.host_gap_ps:
-            self._wait(spans)
             self._span(spans, causes.host_gap_name, causes.host_gap_ps)
         if self._scenario.tracer.python_events:
             self._span(spans, "python", self._scenario.tracer.python_events * PYTHON_EVENT_PS)
@@ -153,12 +153,6 @@ class Loop:
     def _span(self, spans: list[tuple[str, int, int]], name: str, length_ps: int) -> None:
         spans.append((name, self._main_ps, length_ps))
         self._main_ps += length_ps + PS_PER_US
-
-    def _wait(self, spans: list[tuple[str, int, int]]) -> None:
-        """The main thread waits until the devices have done everything."""
-        until = int(self._clocks.last_end_ps().max()) + _WAKE_UP_PS
-        if until > self._main_ps:
-            self._span(spans, "wait", until - self._main_ps)
 
     def _copy_in(self, length_ps: int) -> Copy:
         """A copy to every device that its main stream waits for."""
@@ -242,10 +236,22 @@ class Loop:
 
 
 def slow_collective(plan: Plan) -> Sequence[int]:
-    """The collective that a slow network shows in: the first on the main stream, else the first.
+    """The collective that a slow network shows in most: with the least compute beside it.
 
     Empty when the program has none.
     """
     found = np.flatnonzero(plan.of_kind(Kind.COLLECTIVE))
-    on_main = [int(k) for k in found if plan.kernels[int(k)].stream == MAIN]
-    return (on_main or [int(k) for k in found])[:1]
+    return sorted((int(k) for k in found), key=lambda k: _hidden_ps(plan, k))[:1]
+
+
+def _hidden_ps(plan: Plan, collective: int) -> float:
+    """Planned time of the kernels that run beside a collective, up to where it is waited for."""
+    if plan.kernels[collective].stream == MAIN:
+        return 0.0
+    at = next(i for i, c in enumerate(plan.calls) if c.first == collective and c.count)
+    hidden = 0.0
+    for call in plan.calls[at + 1 :]:
+        if call.kind is CallKind.JOIN and call.async_id == plan.calls[at].async_id:
+            break
+        hidden += sum(k.base_ps for k in plan.kernels[call.first : call.first + call.count])
+    return hidden

@@ -78,6 +78,8 @@ class Columns:
 
     def delimited(self, field: int) -> U8:
         """All rows one after the other, each as a length-delimited field."""
+        if not self._n_rows:
+            return np.zeros(0, dtype=np.uint8)
         bodies = np.zeros(self._n_rows, dtype=np.int64)
         for lengths, _, _ in self._parts:
             bodies += lengths
