@@ -1,4 +1,7 @@
-"""What a trace JSON had wrong, as notes for the trust list."""
+"""What a trace JSON had wrong, as notes for the trust list.
+
+INFO is what cost no event of the GPU and no time; everything else is DAMAGE.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ def json_notes(
 
 def _file_notes(blocks: BlockReader, events: EventReader) -> Iterator[Note]:
     for problem in blocks.problems:
-        yield Note(problem.slug, NoteKind.DAMAGE, MISSING, f"trace JSON: {problem.text}")
+        kind = NoteKind.INFO if problem.slug == "trailing_garbage" else NoteKind.DAMAGE
+        yield Note(problem.slug, kind, MISSING, f"trace JSON: {problem.text}")
     known = events.n_broken or any(problem.loses_text for problem in blocks.problems)
     if not events.is_closed and not known:
         text = f"trace JSON ends inside its list of events, after {blocks.n_text_bytes:,} bytes"
@@ -36,24 +40,21 @@ def _file_notes(blocks: BlockReader, events: EventReader) -> Iterator[Note]:
             f"{events.n_tolerated:,} events of the trace JSON are not strict JSON (control "
             "characters, NaN, lone surrogates or bad UTF-8) and were read tolerantly"
         )
-        yield Note("tolerated_json", NoteKind.DAMAGE, events.n_tolerated, text)
+        yield Note("tolerated_json", NoteKind.INFO, events.n_tolerated, text)
 
 
 def _event_notes(columns: ColumnReader, layout: Layout) -> Iterator[Note]:
+    info, damage = NoteKind.INFO, NoteKind.DAMAGE
     counted = (
-        (
-            "invalid_utf8",
-            columns.n_surrogates,
-            "texts hold half a surrogate pair, now U+FFFD",
-        ),
-        ("unmatched_pairs", columns.n_unmatched, "begin or end events have no partner; left out"),
-        ("bad_json_times", columns.n_bad_times, "events have a time that is no finite number"),
-        ("no_duration", columns.n_without_duration, "events have no duration; taken as 0"),
-        ("unnamed_process", layout.n_homeless, "events belong to a process without a name"),
+        ("invalid_utf8", info, columns.n_surrogates, "texts hold half a surrogate pair"),
+        ("unmatched_pairs", info, columns.n_unmatched, "begin or end events have no partner"),
+        ("bad_json_times", damage, columns.n_bad_times, "events have a time that is no number"),
+        ("no_duration", damage, columns.n_without_duration, "events have no duration; taken as 0"),
+        ("unnamed_process", damage, layout.n_homeless, "events are of a process without a name"),
     )
-    for slug, count, text in counted:
+    for slug, kind, count, text in counted:
         if count:
-            yield Note(slug, NoteKind.DAMAGE, count, f"{count:,} {text}")
+            yield Note(slug, kind, count, f"{count:,} {text}")
     if not columns.is_exact:
         text = "times of the trace JSON are so large that picoseconds, and more, are rounded"
         yield Note("rounded_json_times", NoteKind.INFO, MISSING, text)
