@@ -1,0 +1,64 @@
+"""Steps for tests of collectives, critical path and what-if: captures with their attribution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explane.analysis.attribution import Attribution, InstructionKey, Match
+from explane.analysis.collective_match import match_collectives
+from explane.analysis.launches import join_launches
+from explane.analysis.step_facts import StepFacts
+from explane.analysis.whatif import PlayedStep, Shares, StepWindow, play_step
+from explane.capture.model import Capture
+
+PROGRAM = 17
+
+
+def labelled(data: Capture) -> Attribution:
+    """Every kernel's label taken as its instruction; one execution, no loops."""
+    n = len(data.kernels)
+    codes = data.kernels.hlo_op
+    used = [int(c) for c in np.unique(codes[codes >= 0])]
+    place = {code: index for index, code in enumerate(used)}
+    return Attribution(
+        program_id=np.where(codes >= 0, PROGRAM, -1).astype(np.int64),
+        instruction=np.array([place.get(int(c), -1) for c in codes], dtype=np.int32),
+        instructions=[InstructionKey(PROGRAM, data.strings[c]) for c in used],
+        match=np.where(codes >= 0, Match.EXACT, Match.NONE).astype(np.uint8),
+        reason=np.zeros(n, np.int32),
+        reasons=["label"],
+        in_graph=np.zeros(n, bool),
+        iteration=np.full(n, -1, np.int32),
+        iterations=[],
+        execution=np.full(n, -1, np.int32),
+        executions=[],
+    )
+
+
+def facts_of(data: Capture) -> StepFacts:
+    """What the graph of a step is made from, without any program."""
+    attribution = labelled(data)
+    none = np.zeros(len(data.kernels), np.int64)
+    matched = match_collectives(data, attribution, none)
+    return StepFacts(data, join_launches(data), attribution, {}, matched)
+
+
+def play(
+    data: Capture, start: int, end: int, groups: dict[str, Shares] | None = None
+) -> tuple[StepFacts, PlayedStep, dict[str, tuple[int, int, int]]]:
+    """One step of all kernels; (replay, subtraction, on path) by cause."""
+    facts = facts_of(data)
+    window = StepWindow(0, np.arange(len(data.kernels)), start, end)
+    played = play_step(facts, window, groups)
+    rows = {
+        cause: (replay, left, on_path) for _, cause, _, replay, left, on_path, _ in played.rows
+    }
+    return facts, played, rows
+
+
+def path_times(played: PlayedStep) -> dict[str, int]:
+    """Time on the critical path by kind."""
+    times: dict[str, int] = {}
+    for piece in played.pieces:
+        times[piece.kind] = times.get(piece.kind, 0) + piece.end_ps - piece.start_ps
+    return times
