@@ -114,6 +114,17 @@ def _by_host_events(
     return None
 
 
+def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools) -> I64:
+    """Row of the innermost wanted host event around each kernel's launch, or -1.
+
+    Args:
+        capture: The capture.
+        join: Its launches.
+        wanted: Which host events count; shape (n_host_events,).
+    """
+    return _execute_event(capture, join, wanted, home_threads(capture))
+
+
 def _nested(capture: Capture, rows: I64) -> bool:
     """True when no two of the events of a thread overlap without nesting.
 

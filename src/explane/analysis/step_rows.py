@@ -13,8 +13,8 @@ from explane.capture.model import I32, I64, Bools
 
 #: Above this ratio of longest to shortest complete step, a median alone would mislead.
 SPREAD_LIMIT = 1.5
-#: Below this share of kernel time in steps, the steps don't stand for the workload.
-LEAST_COVERED_RATIO = 0.5
+#: Below this share of kernel time in them, inferred steps don't stand for the workload.
+LEAST_COVERED_RATIO = 0.75
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Steps:
         """Why aggregates over steps can't stand for the workload; empty when they can."""
         if self.median_row < 0:
             return "no complete step"
-        if self.covered_ratio < LEAST_COVERED_RATIO:
+        if self.inferred and self.covered_ratio < LEAST_COVERED_RATIO:
             return f"steps hold only {self.covered_ratio:.0%} of the kernel time"
         if self.spread_ratio > SPREAD_LIMIT:
             return f"complete steps differ by a factor of {self.spread_ratio:.2f}"
