@@ -9,7 +9,7 @@ import polars as pl
 from explane.analysis.investigation import Investigation
 from explane.options import Options
 from explane.report.claims import ClaimBook
-from explane.report.document import Block, Document, Section, Span, spans
+from explane.report.document import Block, Bullets, Document, Section, Span, spans
 from explane.report.facts import fact_tables
 from explane.report.scopes import scope_table
 from explane.report.sections.advice import advice
@@ -22,7 +22,7 @@ from explane.report.sections.roofline import roofline
 from explane.report.sections.streams import streams
 from explane.report.sections.swimlanes import swimlanes
 from explane.report.sections.trust import new_captures, sources, trust
-from explane.report.sections.verdict import glance, verdict
+from explane.report.sections.verdict import glance, idle_share, top_cause, verdict
 from explane.report.source_lines import line_texts
 from explane.report.tables import written
 
@@ -90,10 +90,12 @@ def attribution_summary(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
     return "Attribution", section.blocks
 
 
-def verdict_blocks(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
-    """Title and blocks of what `explane verdict` prints."""
+def verdict_blocks(book: ClaimBook) -> tuple[Block, ...]:
+    """The verdict, the step and the first idle cause, of tables that hold no more than these."""
     context = _context(book)
-    return "Verdict", (*glance(context), *verdict(context).blocks, *findings(context).blocks)
+    share, cause = idle_share(context), top_cause(context)
+    lines = [spans("In a step a GPU runs nothing for ", *share, " of the time.")] if share else []
+    return (*glance(context), Bullets((*lines, *([cause] if cause else []))))
 
 
 def _context(book: ClaimBook) -> Context:

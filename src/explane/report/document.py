@@ -116,6 +116,7 @@ class Table:
         total: Claim of the number of rows that there are; writers that show fewer print it.
         marks: Column name -> kind of thing that it names (`op`, `line`), for marking the same
             thing elsewhere on the page.
+        text_rows: Most rows in the Markdown; the page shows more, the file all.
     """
 
     grid: Grid
@@ -123,6 +124,7 @@ class Table:
     file: str
     total: Printed
     marks: tuple[tuple[str, str], ...] = ()
+    text_rows: int = 15
 
     def labels(self) -> str:
         """Which numbers are measured, which read and which inferred."""

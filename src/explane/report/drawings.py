@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from explane.report.charts.budget import budget_chart
+from explane.report.charts.budget import budget_chart, steps_chart
 from explane.report.charts.lanes import hosts_shown
 from explane.report.charts.page_swimlanes import page_swimlanes
 from explane.report.charts.ranking import lines_chart
@@ -61,6 +61,9 @@ def _descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, obj
     for stem, (table, make) in makers.items():
         if table in tables and tables[table].height:
             described[stem] = make(tables[table])
+    steps = tables.get("step_budgets", pl.DataFrame())
+    if steps.height and steps.filter(pl.col("complete") == 1).height:
+        described["steps"] = steps_chart(steps.filter(pl.col("complete") == 1))
     points = roofline_points(tables["roofline"]) if "roofline" in tables else pl.DataFrame()
     if points.height:
         described["roofline"] = roofline_chart(points)

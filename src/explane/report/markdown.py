@@ -29,9 +29,6 @@ from explane.report.document import (
     spans,
 )
 
-ROWS_SHOWN = 15
-"""Most rows of a table in the text; the page shows more, the file all."""
-
 _SPECIAL = re.compile(r"([\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w))")
 _LEADING = re.compile(r"([#>+=\-]|(?<=\d)[.)](?=\s|$))")
 
@@ -122,13 +119,13 @@ class _Writer:
         self.paragraph(spans(block.caption))
         rule = ["---:" if column.is_number else "---" for column in grid.columns]
         self.lines += [_row(escaped(c.title) for c in grid.columns), _row(rule)]
-        for row in range(min(len(grid.printed), ROWS_SHOWN)):
+        for row in range(min(len(grid.printed), block.text_rows)):
             cells = [cell_of(grid, row, column) for column in range(len(grid.columns))]
             self.lines.append(_row(self.span(cell, in_table=True) for cell in cells))
         self.lines.append("")
         labels = block.labels()
         self.paragraph(spans(f"_{escaped(labels)}._" if labels else ""))
-        self.paragraph(block.rest(ROWS_SHOWN))
+        self.paragraph(block.rest(block.text_rows))
 
     def inline(self, line: Spans) -> str:
         return "".join(self.span(span) for span in line)

@@ -36,6 +36,23 @@ def to_plain_text(title: str, blocks: Sequence[Block]) -> WrittenText:
     return WrittenText("\n".join(lines).rstrip("\n") + "\n", printed)
 
 
+def plain_lines(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Paragraphs and list items as lines for a terminal, not wrapped."""
+    lines: list[str] = []
+    for block in blocks:
+        if isinstance(block, Paragraph | Reason):
+            lines.append(_text(block.line))
+        elif isinstance(block, Bullets):
+            lines += [f"- {_text(item)}" for item in block.items]
+    return tuple(lines)
+
+
+def _text(line: Spans) -> str:
+    return "".join(
+        span.text if isinstance(span, Printed) else span.text.replace("`", "") for span in line
+    )
+
+
 def _wrapped(line: Spans, mark: str, printed: list[tuple[str, str]]) -> list[str]:
     """One wrapped line; a value is never broken, so that it can be found in the text."""
     words = []

@@ -21,11 +21,12 @@ from explane.report.claims import ClaimBook
 from explane.report.claims_file import TableFile, Written
 from explane.report.drawings import draw
 from explane.report.factcheck.page import read_page
+from explane.report.facts import fact_tables
 from explane.report.filenames import safe_file_name
 from explane.report.html import to_html
 from explane.report.markdown import to_markdown
 from explane.report.output import OutputFolder, file_digest
-from explane.report.plain import to_plain_text
+from explane.report.plain import plain_lines, to_plain_text
 from explane.report.tables import column_kinds, write_csv, write_parquet, written
 
 VERDICT_TABLES = ("rows", "steps", "streams", "idle")
@@ -37,13 +38,13 @@ def write_report(
 ) -> tuple[str, ...]:
     """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
 
-    Returns:
-        The lines of summary.txt.
-
     Args:
         investigation: All results.
         folder: Where to; it must have been entered.
         options: Source folder and whether source lines may be quoted.
+
+    Returns:
+        The summary as lines for a terminal.
 
     Raises:
         OSError: When a file can't be written.
@@ -62,16 +63,16 @@ def write_report(
         folder.write_text(name, svg)
         record.files[name] = file_digest(folder.file(name))
     document = build_report(book, drawings.pictures.keys(), drawings.pixel_ps)
+    summary = (*document.summary, *document.sections[0].blocks)
     record.texts["report.md"] = to_markdown(document)
-    record.texts["summary.txt"] = to_plain_text(
-        document.title, (*document.summary, *document.sections[0].blocks)
-    )
+    record.texts["summary.txt"] = to_plain_text(document.title, summary)
     title, blocks = attribution_summary(book)
     record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
     page = to_html(document, drawings.page)
     folder.write_text("report.html", page)
     record.page = read_page("report.html", page)
-    return _write_texts(folder, record, book)
+    _write_texts(folder, record, book)
+    return plain_lines(summary)
 
 
 def write_attribution(
@@ -79,13 +80,13 @@ def write_attribution(
 ) -> tuple[str, ...]:
     """Writes kernels, ops, lines, how, self-check, summary and the HLO modules.
 
-    Returns:
-        The lines of summary.txt.
-
     Args:
         investigation: Results of the attribution.
         folder: Where to; it must have been entered.
         options: As for the report.
+
+    Returns:
+        The summary as lines for a terminal.
     """
     tables = report_tables(investigation, options or Options())
     record = Written()
@@ -97,7 +98,8 @@ def write_attribution(
     book = ClaimBook({stem: tables[stem] for stem in record.tables})
     title, blocks = attribution_summary(book)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
-    return _write_texts(folder, record, book)
+    _write_texts(folder, record, book)
+    return plain_lines(blocks)
 
 
 def write_verdict(
@@ -105,13 +107,13 @@ def write_verdict(
 ) -> tuple[str, ...]:
     """Writes rows.csv, steps.csv, streams.csv, idle.csv and skip.json.
 
-    Returns:
-        The verdict as lines for a terminal.
-
     Args:
         investigation: Results of the verdict.
         folder: Where to; it must have been entered.
         options: Not used; the writers take the same arguments.
+
+    Returns:
+        The verdict as lines for a terminal.
     """
     del options
     for stem in VERDICT_TABLES:
@@ -124,9 +126,14 @@ def write_verdict(
 
 
 def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
-    """The verdict, its rule and what it rests on, as lines for a terminal."""
-    title, blocks = verdict_blocks(ClaimBook(report_tables(investigation, Options())))
-    return tuple(to_plain_text(title, blocks).text.splitlines())
+    """The verdict and its cause as lines for a terminal.
+
+    Args:
+        investigation: Results of the verdict, at least.
+    """
+    tables = {**investigation.tables, **fact_tables(investigation)}
+    book = ClaimBook({stem: written(frame) for stem, frame in tables.items()})
+    return plain_lines(verdict_blocks(book))
 
 
 def _write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
@@ -164,9 +171,8 @@ def _write_programs(
             yield f"{place}{name}.hlo.txt"
 
 
-def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> tuple[str, ...]:
-    """Writes the texts and, last, the claims that they print; the lines of summary.txt."""
+def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
+    """Writes the texts and, last, the claims that they print."""
     for name, text in record.texts.items():
         folder.write_text(name, text.text)
     folder.write_bytes(claims_file.NAME, claims_file.to_json(book, record))
-    return tuple(record.texts["summary.txt"].text.splitlines())

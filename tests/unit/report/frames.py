@@ -184,7 +184,33 @@ def tables(hostile: str = "") -> dict[str, pl.DataFrame]:
         "kind", "device", pl.col("name").alias("what"), "source_file", "source_line",
     )  # fmt: skip
     captures = pl.DataFrame({"host": ["node"], "question": ["Which?"], "capture": ["another"]})
+    step_budgets = pl.DataFrame(
+        [
+            ("node", device, number, 1, 10**9, 6 * 10**8, 10**8, 5 * 10**7, 0, 25 * 10**7)
+            for device in (0, 1)
+            for number in (3, 4, 5)
+        ],
+        schema=[
+            "host", "device", "step", "complete", "duration_ps", "compute_ps", "collective_ps",
+            "memcpy_ps", "memset_ps", "idle_ps",
+        ],
+        orient="row",
+    )  # fmt: skip
+    skip = pl.DataFrame(
+        [
+            (
+                "node", 0, "step_ps", 950_000_003, "ps", 950_000_003, 950_000_005, 3,
+                "its length", "step",
+            ),
+            ("node", None, "n_kernels", 48, "count", None, None, None, "all", "capture"),
+        ],
+        schema=[
+            "host", "device", "metric", "value", "unit", "low", "high", "n", "definition", "scope",
+        ],
+        orient="row",
+    )  # fmt: skip
     return {
+        "skip": skip, "step_budgets": step_budgets,
         "advice": advice, "checks": checks, "critical_path": critical, "how": how, "idle": idle,
         "kernels": kernels, "lines": lines, "new_captures": captures, "ops": ops,
         "roofline": roofline, "selfcheck": selfcheck, "steps": steps, "streams": streams,

@@ -86,7 +86,7 @@ def test_digits_of_the_page_are_caught(copy: Path) -> None:
 
 
 def test_an_edited_number_is_named_with_what_stands_there(copy: Path) -> None:
-    edit(copy / "report.md", "idle for 25.0 %", "idle for 26.0 %")
+    edit(copy / "report.md", "nothing for 25.0 %", "nothing for 26.0 %")
     found = problems(copy)
     assert "report.md, line" in found
     assert "25.0 % (claim c" in found

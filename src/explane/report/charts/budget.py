@@ -61,11 +61,27 @@ def budget_chart(streams: pl.DataFrame) -> dict[str, object]:
     return themed(bars.properties(width=WIDTH, height=alt.Step(24)), data)
 
 
+def steps_chart(budgets: pl.DataFrame) -> dict[str, object]:
+    """One bar per GPU: the mean of its complete steps, cut into what it did.
+
+    Args:
+        budgets: Rows of complete steps of the `step_budgets` table.
+    """
+    parts = [pl.col(f"{part}_ps").mean().cast(pl.Int64) for part in PARTS]
+    means = budgets.group_by("host", "device").agg(
+        pl.col("duration_ps").mean().cast(pl.Int64).alias("span_ps"), *parts
+    )
+    return budget_chart(
+        means.sort("host", "device").with_columns(pl.lit(None, pl.Int64).alias("stream"))
+    )
+
+
 def _labels(streams: pl.DataFrame) -> list[str]:
     """`GPU 0 stream 7`, with the host when there are several."""
     several = streams["host"].n_unique() > 1
     rows = streams.select("host", "device", "stream").iter_rows()
     return [
-        (f"{shortened(visible(host), 24)} " if several else "") + f"GPU {device} stream {stream}"
+        (f"{shortened(visible(host), 24)} " if several else "")
+        + (f"GPU {device}" if stream is None else f"GPU {device} stream {stream}")
         for host, device, stream in rows
     ]

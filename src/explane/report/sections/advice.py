@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from explane.report.claims import Label
-from explane.report.document import Block, Paragraph, Section, Span, spans
+from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
 from explane.report.sections.context import Context
 
 _WORDS = ("advice", "what to change", "estimates")
+_MOST_CAUSES = 12
 
 
 def advice(context: Context) -> Section:
@@ -15,7 +16,9 @@ def advice(context: Context) -> Section:
     if not context.has("advice"):
         reasons = context.reasons(_WORDS, "No cause is large enough to be worth a change.")
         return Section("advice", title, tuple(reasons))
+    order = ordering(context)
     columns = [
+        context.column("host", "host", "name"),
         context.column("rank", "rank", "id"),
         context.column("cause", "cause", "word"),
         context.column("critical_path_ps", "time in the step", "ps"),
@@ -25,11 +28,13 @@ def advice(context: Context) -> Section:
         context.column("high_ps", "step without, most", "ps", Label.INFERRED),
         context.column("overlaps_with", "overlaps with", "word"),
     ]
+    if not context.book.has_columns("advice", "host"):
+        columns = columns[1:]
     names = ", ".join(f'"{c.name}"' for c in columns)
-    sql = f'SELECT {names} FROM advice ORDER BY "rank", cause'
+    sql = f"SELECT {names} FROM advice ORDER BY {order}"
     note = Paragraph(
         spans(
-            "Estimates, not measurements: nothing was run. The range is what replaying the step "
+            "Estimates, not measurements: nothing was run. The range is what replaying the steps "
             "and plain subtraction give; overlapping causes must not be added up. Each knob is a "
             "hypothesis for you to test."
         )
@@ -38,19 +43,30 @@ def advice(context: Context) -> Section:
         note,
         context.table("advice", sql, columns, "Causes by their share of the step."),
     ]
-    n = int(context.book.query("SELECT COUNT(*) AS n FROM advice")["n"][0])
-    for i in range(min(n, 12)):
-        blocks += _one(context, i)
+    for i in range(min(context.rows("SELECT 1 AS n FROM advice"), _MOST_CAUSES)):
+        blocks.append(_one(context, f"FROM advice ORDER BY {order} LIMIT 1 OFFSET {i}"))
     return Section("advice", title, tuple(blocks))
 
 
-def _one(context: Context, i: int) -> list[Block]:
-    """Assumption and knob of one cause."""
-    row = f'FROM advice ORDER BY "rank", cause LIMIT 1 OFFSET {i}'
+def ordering(context: Context) -> str:
+    """The order of causes: by rank, over all hosts."""
+    host = ", host" if context.book.has_columns("advice", "host") else ""
+    return f'"rank", cause{host}'
+
+
+def _one(context: Context, row: str) -> Bullets:
+    """Evidence, assumption, knob and proof of one cause."""
     cause = context.text(f"SELECT cause AS value {row}", "word")
-    assumption = context.text(f"SELECT assumption AS value {row}", "prose")
-    knob = context.text(f"SELECT knob AS value {row}", "prose")
-    line: list[str | Span] = ["To try against ", cause, ": ", knob]
-    if assumption.raw:
-        line += [" (assuming: ", assumption, ")"]
-    return [Paragraph(spans(*line))]
+    items: list[Spans] = [
+        spans("Cause ", cause, ": ", context.text(f"SELECT knob AS value {row}", "prose"))
+    ]
+    for column, word in (
+        ("evidence", "Seen: "),
+        ("assumption", "Assumes: "),
+        ("proof", "What would prove it: "),
+    ):
+        if context.book.has_columns("advice", column):
+            text = context.text(f"SELECT {column} AS value {row}", "prose")
+            if text.raw:
+                items.append(spans(word, text))
+    return Bullets(tuple(items))

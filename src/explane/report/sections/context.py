@@ -39,6 +39,14 @@ class Context:
         """Whether all these tables have rows."""
         return self.book.has_rows(*tables)
 
+    def any(self, sql: str) -> bool:
+        """Whether a query has rows."""
+        return self.book.query(sql).height > 0
+
+    def rows(self, sql: str) -> int:
+        """How many rows a query has."""
+        return self.book.query(sql).height
+
     def value(self, sql: str, unit: str, label: Label = Label.MEASURED) -> Printed:
         """A claimed value; `sql` gives one row with the column `value`."""
         return value_of(self.book.claim(sql, unit, label))
@@ -64,6 +72,7 @@ class Context:
         columns: Sequence[Column],
         caption: str,
         marks: Sequence[tuple[str, str]] = (),
+        text_rows: int = 15,
     ) -> Table:
         """A printed table from a query with a total order.
 
@@ -73,6 +82,7 @@ class Context:
             columns: Columns to show; `host` is left out when there is one host only.
             caption: What it shows, without digits.
             marks: Columns that name an `op` or a `line`.
+            text_rows: Most rows in the Markdown.
         """
         shown = [c for c in columns if c.name != "host" or self.n_hosts > 1]
         grid = self.book.grid(sql, shown, PAGE_ROWS)
@@ -83,6 +93,7 @@ class Context:
             file=f"{self.folder_of.get(stem, 'tables')}/{stem}.csv",
             total=self.value(count, "count"),
             marks=tuple(marks),
+            text_rows=text_rows,
         )
 
     def reasons(self, words: Sequence[str], otherwise: str) -> tuple[Reason, ...]:

@@ -23,5 +23,5 @@ def definitions(context: Context) -> Section:
         context.column("meaning", "meaning", "prose"),
     ]
     sql = "SELECT term, meaning FROM definitions ORDER BY term"
-    table = context.table("definitions", sql, columns, "One word, one meaning.")
+    table = context.table("definitions", sql, columns, "One word, one meaning.", text_rows=99)
     return Section("definitions", "Definitions", (table,))

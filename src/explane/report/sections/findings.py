@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explane.report.claims import Label
 from explane.report.document import Block, Bullets, Link, Section, Span, Spans, spans
+from explane.report.sections.advice import ordering
 from explane.report.sections.context import Context
 from explane.report.sections.sql import LINE, ratio
 from explane.report.sections.verdict import idle_share, top_cause
@@ -47,9 +48,9 @@ def _idle(context: Context) -> list[Spans]:
     if share:
         lines.append(
             spans(
-                "Streams that compute are idle for ",
+                "In a step a GPU runs nothing for ",
                 *share,
-                " of their span; see ",
+                " of the time; see ",
                 Link("GPUs and streams", "streams"),
                 ".",
             )
@@ -120,10 +121,9 @@ def _advice(context: Context) -> list[Spans]:
     """The first causes with what the step could come to."""
     if not context.has("advice"):
         return []
-    n = int(context.book.query("SELECT COUNT(*) AS n FROM advice")["n"][0])
     lines = []
-    for i in range(min(n, _MOST_ADVICE)):
-        row = f'FROM advice ORDER BY "rank", cause LIMIT 1 OFFSET {i}'
+    for i in range(min(context.rows("SELECT 1 AS n FROM advice"), _MOST_ADVICE)):
+        row = f"FROM advice ORDER BY {ordering(context)} LIMIT 1 OFFSET {i}"
         low = context.value(f"SELECT low_ps AS value {row}", "ps", Label.INFERRED)
         high = context.value(f"SELECT high_ps AS value {row}", "ps", Label.INFERRED)
         lines.append(

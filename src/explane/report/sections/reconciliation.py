@@ -50,5 +50,6 @@ def reconciliation(context: Context) -> Section:
         f"SELECT {names}, CAST({_RANK} AS BIGINT) AS gravity FROM checks "
         'ORDER BY gravity, host, "check", "left", "right"'
     )
-    table = context.table("checks", sql, columns, "Records side by side, disagreements first.")
+    caption = "Records side by side, disagreements first."
+    table = context.table("checks", sql, columns, caption, text_rows=40)
     return Section("reconciliation", "Reconciliation", (*blocks, table))

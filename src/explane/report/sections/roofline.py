@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Label
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
+from explane.report.sections.sql import ratio
 
 _WORDS = ("roofline",)
 
@@ -32,8 +33,7 @@ def roofline(context: Context, drawn: bool) -> Section:
                 ),
             )
         )
-    blocks.append(_coverage(context))
-    blocks.append(_table(context))
+    blocks += [_coverage(context), _table(context), *_left_out(context)]
     return Section("roofline", title, tuple(blocks))
 
 
@@ -52,22 +52,25 @@ def _coverage(context: Context) -> Block:
 
 
 def _table(context: Context) -> Block:
+    flagged = context.book.has_columns("roofline", "flag")
+    flag = ", flag" if flagged else ""
     columns = [
         context.column("hlo_instruction", "instruction", "name"),
         context.column("n_executions", "executions", "count"),
         context.column("flops", "work", "flop", Label.INFERRED),
         context.column("bytes", "bytes", "bytes", Label.INFERRED),
         context.column("duration_ps", "time", "ps"),
-        context.column("rate", "rate", "flop_per_s", Label.INFERRED),
+        context.column("reached", "rate", "flop_per_s", Label.INFERRED),
         context.column("peak_flops_per_s", "peak", "flop_per_s", Label.READ),
         context.column("peak_bytes_per_s", "memory peak", "byte_per_s", Label.READ),
         context.column("peak_ratio", "share of roof", "ratio", Label.INFERRED),
         context.column("bound", "bound", "word", Label.INFERRED),
+        *([context.column("flag", "flag", "prose")] if flagged else []),
     ]
     sql = (
         "SELECT hlo_instruction, n_executions, flops, bytes, duration_ps, "
-        "CAST(flops AS DOUBLE) / NULLIF(duration_ps, 0) * 1e12 AS rate, peak_flops_per_s, "
-        "peak_bytes_per_s, peak_ratio, bound FROM roofline WHERE flops IS NOT NULL "
+        "CAST(flops AS DOUBLE) / NULLIF(duration_ps, 0) * 1e12 AS reached, peak_flops_per_s, "
+        f"peak_bytes_per_s, peak_ratio, bound{flag} FROM roofline WHERE flops IS NOT NULL "
         "ORDER BY n_executions * duration_ps DESC, program_id, hlo_instruction"
     )
     return context.table(
@@ -77,3 +80,24 @@ def _table(context: Context) -> Block:
         "Modelled instructions, most time first.",
         [("hlo_instruction", "op")],
     )
+
+
+def _left_out(context: Context) -> list[Block]:
+    """GPU time by why it is in the roofline or not."""
+    if not context.has("roofline_coverage"):
+        return []
+    columns = [
+        context.column("reason", "modelled, or why not", "prose"),
+        context.column("instructions", "instructions", "count"),
+        context.column("kernels", "kernels", "count"),
+        context.column("time_ps", "time", "ps"),
+        context.column("share", "share", "ratio"),
+    ]
+    share = ratio("SUM(duration_ps)", "(SELECT SUM(duration_ps) FROM roofline_coverage)")
+    sql = (
+        "SELECT reason, SUM(n_instructions) AS instructions, SUM(n_kernels) AS kernels, "
+        f"SUM(duration_ps) AS time_ps, {share} AS share FROM roofline_coverage "
+        "GROUP BY reason ORDER BY time_ps DESC, reason"
+    )
+    caption = "How much of the kernel time the roofline covers."
+    return [context.table("roofline_coverage", sql, columns, caption)]

@@ -11,11 +11,74 @@ _PARTS = ("compute", "collective", "memcpy", "memset", "idle")
 
 
 def streams(context: Context) -> Section:
-    """Budget of every stream; its parts add up to its span exactly."""
+    """Where the step goes on each GPU, then the budget of every stream."""
     title = "GPUs and streams"
     if not context.has("streams"):
         reasons = context.reasons(_WORDS, "The capture has no GPU events, so no stream has work.")
         return Section("streams", title, tuple(reasons))
+    blocks = [*_steps(context), *_devices(context), *_streams(context)]
+    return Section("streams", title, tuple(blocks))
+
+
+def _steps(context: Context) -> list[Block]:
+    """Parts of the complete steps of each GPU."""
+    whole = "FROM step_budgets WHERE complete = 1"
+    if not context.has("step_budgets") or not context.any(f"SELECT 1 AS n {whole}"):
+        return list(
+            context.reasons(("steps",), "No complete step, so no budget of a step can be given.")
+        )
+    parts = ", ".join(f"SUM({part}_ps) AS {part}" for part in _PARTS)
+    columns = [
+        context.column("host", "host", "name"),
+        context.column("device", "GPU", "id"),
+        context.column("n", "steps", "count"),
+        context.column("total", "all steps", "ps"),
+        *(context.column(part, part, "ps") for part in _PARTS),
+        context.column("idle_ratio", "idle share", "ratio"),
+    ]
+    sql = (
+        f"SELECT host, device, COUNT(*) AS n, SUM(duration_ps) AS total, {parts}, "
+        f"{ratio('SUM(idle_ps)', 'SUM(duration_ps)')} AS idle_ratio {whole} "
+        "GROUP BY host, device ORDER BY host, device"
+    )
+    return [
+        Picture(
+            "steps",
+            "Stacked bars of where the step of each GPU goes",
+            spans(
+                "Where a step goes on each GPU: mean over complete steps. Time in which a GPU "
+                "computes and communicates at once counts as compute; what is drawn as a "
+                "collective or copy is exposed."
+            ),
+        ),
+        context.table(
+            "step_budgets", sql, columns, "Complete steps by GPU, all streams together."
+        ),
+    ]
+
+
+def _devices(context: Context) -> list[Block]:
+    """What collectives and copies cost on each GPU, over the whole capture."""
+    needed = ("collective_time_ps", "exposed_collective_ps", "copy_time_ps", "exposed_copy_ps")
+    if not context.has("devices") or not context.book.has_columns("devices", *needed):
+        return []
+    columns = [
+        context.column("host", "host", "name"),
+        context.column("device", "GPU", "id"),
+        context.column("n_streams", "streams", "count"),
+        context.column("span_ps", "span", "ps"),
+        context.column("busy_ps", "busy", "ps"),
+        context.column("collective_time_ps", "collectives", "ps"),
+        context.column("exposed_collective_ps", "of it exposed", "ps"),
+        context.column("copy_time_ps", "copies and fills", "ps"),
+        context.column("exposed_copy_ps", "exposed copies", "ps"),
+    ]
+    names = ", ".join(column.name for column in columns)
+    sql = f"SELECT {names} FROM devices ORDER BY host, device"
+    return [context.table("devices", sql, columns, "Each GPU over the whole capture.")]
+
+
+def _streams(context: Context) -> list[Block]:
     columns = [
         context.column("host", "host", "name"),
         context.column("device", "GPU", "id"),
@@ -30,27 +93,20 @@ def streams(context: Context) -> Section:
         f"SELECT host, device, stream, span_ps, {parts}, n_kernels, "
         f"{ratio('idle_ps', 'span_ps')} AS idle_ratio FROM streams ORDER BY host, device, stream"
     )
-    n_gpus = context.value(
-        "SELECT COUNT(*) AS value FROM (SELECT DISTINCT host, device FROM streams) AS gpus",
-        "count",
+    gpus = "(SELECT DISTINCT host, device FROM streams) AS gpus"
+    text = Paragraph(
+        spans(
+            context.value("SELECT COUNT(*) AS value FROM streams", "count"),
+            " streams on ",
+            context.value(f"SELECT COUNT(*) AS value FROM {gpus}", "count"),
+            " GPUs have events. Each span runs from the stream's first kernel to the end of its "
+            "last; compute, collectives, copies, fills and idle time add up to it exactly. Idle "
+            "is the time in which nothing of the stream runs.",
+        )
     )
-    n_streams = context.value("SELECT COUNT(*) AS value FROM streams", "count")
-    blocks: list[Block] = [
-        Paragraph(
-            spans(
-                n_streams,
-                " streams on ",
-                n_gpus,
-                " GPUs have events. Each span runs from the stream's first kernel to the end of "
-                "its last; compute, collectives, copies, fills and idle time add up to it "
-                "exactly. Idle is the time in which nothing of the stream runs.",
-            )
-        ),
-        Picture(
-            "budget",
-            "Stacked bars of every GPU stream: compute, collectives, copies, fills and idle time",
-            spans("Where the time of each stream goes; the same numbers as in the table."),
-        ),
-        context.table("streams", sql, columns, "Budget of every stream."),
-    ]
-    return Section("streams", title, tuple(blocks))
+    picture = Picture(
+        "budget",
+        "Stacked bars of every GPU stream: compute, collectives, copies, fills and idle time",
+        spans("Where the time of each stream goes; the same numbers as in the table."),
+    )
+    return [text, picture, context.table("streams", sql, columns, "Budget of every stream.")]

@@ -27,7 +27,8 @@ def trust(context: Context) -> Section:
             f'SELECT {host}, item, "count" AS n, gpu_time_ps, gpu_time_ratio, why, affects '
             f"FROM trust ORDER BY {order}gpu_time_ps DESC NULLS LAST, item, why"
         )
-        blocks.append(context.table("trust", sql, columns, "What can't be trusted, and why."))
+        caption = "What can't be trusted, and why."
+        blocks.append(context.table("trust", sql, columns, caption, text_rows=40))
     else:
         blocks += context.reasons(("trust",), "Nothing was found that can't be trusted.")
     blocks += _not_analysed(context)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from explane.report.claims import Column, sql_text
+from explane.report.claims import sql_text
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
 from explane.report.sections.context import Context
+from explane.report.sections.skip import skip_figures
 from explane.report.sections.sql import WHOLE_STEPS, ratio, spread
 
 _MOST_HOSTS = 4
@@ -51,15 +52,33 @@ def step_line(context: Context) -> Spans:
 def verdict(context: Context) -> Section:
     """The verdict with its rule, the steps, the idle causes and the SKIP figures."""
     blocks: list[Block] = [Paragraph(line, "lead") for line in verdict_lines(context)]
-    if context.book.has_columns("verdict", "rule") and context.has("verdict"):
-        rule = context.text(
-            "SELECT rule AS value FROM verdict ORDER BY host, verdict LIMIT 1", "prose"
-        )
-        blocks.append(Paragraph(spans("Rule: ", rule), "note"))
-    blocks += _steps(context)
-    blocks += _idle(context)
-    blocks += _generic(context, "skip", "SKIP figures; each is defined under Definitions.")
+    if context.has("verdict") and context.book.has_columns("verdict", "rule"):
+        sql = "SELECT rule AS value FROM verdict ORDER BY host, verdict LIMIT 1"
+        blocks.append(Paragraph(spans("Rule: ", context.text(sql, "prose"), "."), "note"))
+    blocks += [*_shares(context), *_steps(context), *_idle(context), *skip_figures(context)]
     return Section("verdict", "Verdict and cause", tuple(blocks))
+
+
+def _shares(context: Context) -> list[Block]:
+    """The shares that decided, one row for each process."""
+    if not context.has("verdict"):
+        return []
+    frame = context.book.tables["verdict"]
+    shares = [name for name in frame.columns if name.endswith("_ratio")]
+    if not shares:
+        return []
+    columns = [
+        context.column("process", "process", "name"),
+        context.column("verdict", "verdict", "word"),
+        *(
+            context.column(name, name.removesuffix("_ratio").replace("_", " "), "ratio")
+            for name in shares
+        ),
+    ]
+    sql = (
+        f"SELECT host AS process, verdict, {', '.join(shares)} FROM verdict ORDER BY host, verdict"
+    )
+    return [context.table("verdict", sql, columns, "The shares of time that decided.")]
 
 
 def _steps(context: Context) -> list[Block]:
@@ -108,37 +127,12 @@ def _idle(context: Context) -> list[Block]:
     return [context.table("idle", sql, columns, "Why the critical stream is idle.")]
 
 
-def _generic(context: Context, table: str, caption: str) -> list[Block]:
-    """A table as it is, with units by the endings of its columns."""
-    if not context.has(table):
-        return list(context.reasons((table,), f"There are no figures for {table}."))
-    columns = generic_columns(context, table)
-    order = ", ".join(str(i + 1) for i in range(len(columns)))
-    names = ", ".join(f'"{c.name}"' for c in columns)
-    sql = f"SELECT {names} FROM {table} ORDER BY {order}"
-    return [context.table(table, sql, columns, caption)]
-
-
-def generic_columns(context: Context, table: str) -> list[Column]:
-    """Columns of any table: the unit is the ending of the name."""
-    frame = context.book.tables[table]
-    columns = []
-    for name, dtype in frame.schema.items():
-        unit = next((u for u in ("ps", "ratio", "bytes") if name.endswith(f"_{u}")), "")
-        if not unit:
-            unit = "count" if dtype.is_integer() else "number" if dtype.is_numeric() else "prose"
-        if name in ("device", "stream", "step", "program_id"):
-            unit = "id"
-        title = name.removesuffix(f"_{unit}").replace("_", " ")
-        columns.append(context.column(name, title, unit))
-    return columns
-
-
 def idle_share(context: Context) -> Spans:
-    """How much of the GPUs' spans is idle, over streams that compute."""
-    if not context.has("streams"):
+    """Share of a step in which a GPU runs nothing, over complete steps and GPUs."""
+    whole = "FROM step_budgets WHERE complete = 1 AND duration_ps > 0"
+    if not context.has("step_budgets") or not context.any(f"SELECT 1 AS n {whole}"):
         return ()
-    inner = f"SELECT {ratio('idle_ps', 'span_ps')} AS r FROM streams WHERE compute_ps > 0"
+    inner = f"SELECT {ratio('idle_ps', 'duration_ps')} AS r {whole}"
     return context.ranged(spread(inner, "r"), "ratio")
 
 
