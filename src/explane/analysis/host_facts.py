@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
+from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.investigation import HostFacts
 from explane.analysis.overview import gpu_text
+from explane.analysis.verdict import Expected
 from explane.capture.hlo import read_program
 from explane.capture.model import Capture, HostCapture
 from explane.capture.program import Program
@@ -36,6 +39,25 @@ def host_facts(record: HostCapture, gpu: str = "") -> HostFacts:
         partial=capture.partial,
         simulated=any(_SIMULATED_MARK in name.casefold() for name in names),
     )
+
+
+def expected_of(capture: Capture, programs: Mapping[int, Program]) -> Expected:
+    """What the programs that ran say that the capture should hold.
+
+    Args:
+        capture: The capture; a program counts when kernels carry its id.
+        programs: Parsed programs by id.
+    """
+    ran = [programs[i] for i in np.unique(capture.kernels.program_id).tolist() if i in programs]
+    counts = [program.num_replicas * program.num_partitions for program in ran]
+    between_devices = any(
+        n_devices > 1
+        and any(
+            i.opcode.removesuffix("-start") in COLLECTIVE_OPCODES for i in p.instructions.values()
+        )
+        for p, n_devices in zip(ran, counts, strict=True)
+    )
+    return Expected(max(counts, default=0), between_devices)
 
 
 def read_programs(capture: Capture) -> tuple[dict[int, Program], dict[int, str]]:

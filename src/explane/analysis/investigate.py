@@ -20,7 +20,7 @@ from explane.analysis.budget import Budgets, stream_budgets
 from explane.analysis.collectives import find_collectives, straggler_table
 from explane.analysis.critical_path import path_summary
 from explane.analysis.evidence import causes_seen
-from explane.analysis.host_facts import host_facts, read_programs
+from explane.analysis.host_facts import expected_of, host_facts, read_programs
 from explane.analysis.idle import idle_gaps
 from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
 from explane.analysis.kernel_groups import kernel_groups
@@ -36,7 +36,7 @@ from explane.analysis.step_play import Play, play_steps
 from explane.analysis.steps import Steps, find_steps
 from explane.analysis.swimlane import swimlane_table
 from explane.analysis.trust import TrustInputs, new_capture_table, trust_items, trust_table
-from explane.analysis.verdict import find_verdict
+from explane.analysis.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
 from explane.capture.model import HostCapture
 from explane.capture.program import Program
@@ -65,13 +65,11 @@ def investigate_host(
         progress: Told what is being done.
     """
     chosen, capture = options or Options(), record.main
-    with progress.stage("verdict"):
-        join = join_launches(capture)
-        steps = find_steps(capture, join)
-        base = _Base(record, join, steps, stream_budgets(capture, steps))
-        tables = _verdict_tables(base)
     with progress.stage("programs"):
         programs, broken = read_programs(capture)
+    with progress.stage("verdict"):
+        base = _base(record)
+        tables = _verdict_tables(base, expected_of(capture, programs))
     with progress.stage("attribution"):
         attribution = attribute(capture, programs, chosen.programs)
         tables |= _attribution_tables(base, programs, attribution, chosen)
@@ -94,10 +92,7 @@ def investigate_verdict(record: HostCapture, progress: Progress = NULL) -> Inves
     """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict."""
     capture = record.main
     with progress.stage("verdict"):
-        join = join_launches(capture)
-        steps = find_steps(capture, join)
-        base = _Base(record, join, steps, stream_budgets(capture, steps))
-        tables = _verdict_tables(base)
+        tables = _verdict_tables(_base(record))
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
@@ -114,9 +109,7 @@ def investigate_attribution(
     """Step 4 alone: kernels to instructions and lines, with the self-check."""
     chosen, capture = options or Options(), record.main
     with progress.stage("steps"):
-        join = join_launches(capture)
-        steps = find_steps(capture, join)
-        base = _Base(record, join, steps, stream_budgets(capture))
+        base = _base(record)
     with progress.stage("programs"):
         programs, broken = read_programs(capture)
     with progress.stage("attribution"):
@@ -153,12 +146,18 @@ def merge(investigations: Sequence[Investigation]) -> Investigation:
     )
 
 
-def _verdict_tables(base: _Base) -> dict[str, pl.DataFrame]:
+def _base(record: HostCapture) -> _Base:
+    join = join_launches(record.main)
+    steps = find_steps(record.main, join)
+    return _Base(record, join, steps, stream_budgets(record.main, steps))
+
+
+def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, pl.DataFrame]:
     """Steps, streams, devices, idle, SKIP, rows and the verdict."""
     capture = base.record.main
     idle = idle_gaps(capture, base.join, base.steps, base.budgets)
     skip = skip_metrics(capture, base.join, base.steps)
-    verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle)
+    verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle, expected)
     return {
         "steps": base.steps.table,
         "streams": base.budgets.table,
@@ -169,6 +168,7 @@ def _verdict_tables(base: _Base) -> dict[str, pl.DataFrame]:
         "skip": skip.table,
         "rows": skip.rows,
         "verdict": verdict.table,
+        "verdict_parts": verdict.parts_table,
     }
 
 

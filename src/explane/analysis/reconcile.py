@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution import Attribution
+from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.launches import LaunchJoin
 from explane.capture.model import Capture, HostCapture, Kind, NoteKind
 from explane.capture.program import Program
@@ -32,10 +33,6 @@ CHECK_SCHEMA = {
 }
 """Columns of `checks.csv`."""
 
-_COLLECTIVE_OPCODES = (
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute",
-    "collective-broadcast", "ragged-all-to-all",
-)  # fmt: skip
 # The collector's clocks are matched by one pair of readings: a few microseconds of error are
 # usual, a millisecond is not.
 _CLOCK_TOLERANCE_PS = 1_000_000_000
@@ -309,7 +306,7 @@ def _collectives_recorded(records: Records) -> Iterator[Check]:
         return
     ran = {e.program_id for e in attribution.executions}
     n_ops = sum(
-        instruction.opcode.removesuffix("-start") in _COLLECTIVE_OPCODES
+        instruction.opcode.removesuffix("-start") in COLLECTIVE_OPCODES
         for program_id in ran
         if program_id in records.programs
         for instruction in records.programs[program_id].instructions.values()
