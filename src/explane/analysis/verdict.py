@@ -11,6 +11,7 @@ nothing explains is at least `DECIDES_RATIO`.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -48,6 +49,10 @@ _WORDS: Final = {
     "gap": "short pauses between queued kernels",
     "unexplained": "idle without an explanation",
 }
+_COLLECTIVE_OPCODE: Final = re.compile(
+    rb"\x12[\x09-\x1d](?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
+    rb"|collective-broadcast|ragged-all-to-all)"
+)
 RULE: Final = (
     f"over the complete steps of all GPUs, the largest of host (idle because of late or long"
     f" launch calls), exposed communication and exposed copies decides if it takes at least"
@@ -136,7 +141,7 @@ def find_verdict(
         steps: Its steps.
         budgets: Its budgets.
         idle: Idle gaps of its critical streams.
-        expected: What its programs say; None when they weren't looked at.
+        expected: What its programs say; None to look for collectives only.
     """
     capture = record.main if isinstance(record, HostCapture) else record
     problems = coverage_problems(capture, join, steps, launch_latency(capture, join))
@@ -146,7 +151,7 @@ def find_verdict(
         parts = parts.of_devices(
             [d for d in np.unique(parts.device).tolist() if d not in outliers]
         )
-    expected = expected or Expected()
+    expected = expected or Expected(has_collectives=_programs_hold_collectives(capture))
     if not problems:
         problems = list(_unexplained(capture, parts, expected))
     word, reason = _decide(parts, problems)
@@ -193,6 +198,17 @@ def _unexplained(capture: Capture, parts: StepParts, expected: Expected) -> Iter
             f"{idle} though their work was launched and nothing was waited for: records may be"
             " missing"
         )
+
+
+def _programs_hold_collectives(capture: Capture) -> bool:
+    """Whether a stored module that ran has a collective instruction.
+
+    Looks for the opcode as HloInstructionProto writes it (field 2, a string), so that a verdict
+    needs no parsed program. A text that looks the same elsewhere is not to be expected.
+    """
+    ran = np.unique(capture.kernels.program_id).tolist()
+    stored = [capture.programs[i].hlo_proto for i in ran if i in capture.programs]
+    return any(_COLLECTIVE_OPCODE.search(proto) is not None for proto in stored)
 
 
 def _collectives_missing(capture: Capture, expected: Expected) -> bool:

@@ -11,7 +11,7 @@ from explane.analysis.launches import join_launches
 from explane.analysis.parts import PARTS
 from explane.analysis.steps import find_steps
 from explane.analysis.verdict import RULE, Expected, Verdict, find_verdict
-from explane.capture.model import Capture, Note, NoteKind
+from explane.capture.model import Capture, Note, NoteKind, StoredProgram
 from explane.units import PS_PER_MS, PS_PER_US
 from tests.unit.analysis.made import E, K, L, capture
 
@@ -286,6 +286,19 @@ def test_idle_time_with_collectives_that_were_not_recorded() -> None:
     found = judge(slow, Expected(n_partitions=8, has_collectives=True))
     assert found.word == "withheld"
     assert "none was recorded" in found.reason
+
+
+def test_collectives_are_looked_for_in_the_stored_programs() -> None:
+    kernels, calls = [], []
+    for call in range(18):
+        calls.append(L(call, 1, call))
+        kernels.append(K((call // 2 + 1) * MS, MS // 3, "a", call, call % 2, program=1 + call % 2))
+    with_it = StoredProgram(1, "jit_f(1)", b"\x12\x0aall-reduce")
+    without = StoredProgram(2, "jit_g(2)", b"\x12\x06fusion all-reduce")
+    for programs, expected in (({1: with_it, 2: without}, True), ({2: without}, False)):
+        data = capture(kernels, calls, programs=programs)
+        remarks = " ".join(judge(data).remarks) + judge(data).reason
+        assert ("collectives" in remarks) == expected
 
 
 # ------------------------------------------------------------------------- remarks
