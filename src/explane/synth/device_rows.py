@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from explane.capture.model import I32, I64
+from explane.capture.model import I32, I64, Bools
 from explane.synth.annotations import annotation_stats
 from explane.synth.correlation import Correlations
 from explane.synth.devices import Vendor
@@ -138,6 +138,8 @@ class DeviceRows:
         if tracer.lost_graph_ratio:
             lost = random.random(len(events)) < tracer.lost_graph_ratio
             keep &= ~(lost & truth.in_graph()[events.number])
+        if tracer.one_per_launch:
+            keep &= _last_of_launch(events) | ~truth.in_graph()[events.number]
         if tracer.device_end_ps is not None:
             keep &= events.start_ps < tracer.device_end_ps
         truth.n_lost += int((~keep).sum())
@@ -191,6 +193,15 @@ class DeviceRows:
         words = sorted({_line_word(name) for name in names})
         random.shuffle(words)
         return f"Stream #{stream_id}({','.join(words)})"
+
+
+def _last_of_launch(events: Events) -> Bools:
+    """Which events are the latest to start of those with their correlation id."""
+    order = np.lexsort((events.start_ps, events.correlation_id))
+    ids = events.correlation_id[order]
+    last = np.zeros(len(events), dtype=np.bool_)
+    last[order] = np.append(ids[1:] != ids[:-1], True)[: len(ids)]
+    return last
 
 
 def _line_word(name: str) -> str:

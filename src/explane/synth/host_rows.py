@@ -50,7 +50,7 @@ class HostRows:
         self._vendor = timeline.device.vendor
         self._templates = TemplateSet()
         self._rows = RowCollector()
-        self._random = Random(f"{self._scenario.seed} host")
+        self._random = Random(f"{self._scenario.seed} {self._scenario.tracer.host}")
         n = timeline.n_devices
         self._agents = [self._random.randrange(600, 60_000) for _ in range(n)]
         single = n == 1

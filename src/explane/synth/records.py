@@ -5,7 +5,9 @@ Arrays have a row per device. A record may stand for several repetitions of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from explane.capture.model import I32, I64
 from explane.synth.devices import DeviceFacts
@@ -77,3 +79,49 @@ class Timeline:
     runs: list[Run] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     programs: dict[int, CompiledProgram] = field(default_factory=dict)
+
+    def part(self, devices: range, host: str) -> Timeline:
+        """The timeline of one host: some of the devices, numbered from 0.
+
+        Every host has a main thread, and they all do the same.
+        """
+        rows = slice(devices.start, devices.stop)
+        tracer = replace(self.scenario.tracer, host=host)
+        return Timeline(
+            scenario=replace(self.scenario, tracer=tracer),
+            device=self.device,
+            n_devices=len(devices),
+            runs=[_part_of_run(run, rows) for run in self.runs],
+            steps=[_part_of_step(step, devices) for step in self.steps],
+            programs=self.programs,
+        )
+
+
+def _part_of_run(run: Run, rows: slice) -> Run:
+    times = run.times
+    return replace(
+        run,
+        times=Times(
+            times.start_ps[rows],
+            times.duration_ps[rows],
+            times.stream[rows],
+            times.call_start_ps[rows],
+            times.call_duration_ps[rows],
+        ),
+        begin_ps=run.begin_ps[rows],
+        launch_ps=run.launch_ps[rows],
+        launched_ps=run.launched_ps[rows],
+        end_ps=run.end_ps[rows],
+        waited_ps=run.waited_ps[rows],
+    )
+
+
+def _part_of_step(step: Step, devices: range) -> Step:
+    copies = []
+    for copy in step.copies:
+        kept = np.flatnonzero((copy.devices >= devices.start) & (copy.devices < devices.stop))
+        if len(kept):
+            numbers = copy.devices[kept] - devices.start
+            times = (copy.call_ps[kept], copy.start_ps[kept], copy.duration_ps[kept])
+            copies.append(Copy(copy.direction, numbers, *times))
+    return replace(step, copies=tuple(copies))

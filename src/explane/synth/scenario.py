@@ -77,6 +77,8 @@ class Tracer:
         inner_async_labels: Asynchronous collectives are labelled without `-start`, as the
             runtime's inner operation, which the stored HLO does not list.
         lost_graph_ratio: Share of graph kernels that the collector loses.
+        one_per_launch: Of a graph launch only the last kernel is kept, as ROCm collectors did
+            that file records by correlation id.
         device_end_ps: Device events that start later are dropped (a full buffer); None = none.
         clock_skew_ps: Added to all device times.
         host: Host name.
@@ -92,6 +94,7 @@ class Tracer:
     library_labels: bool = True
     inner_async_labels: bool = True
     lost_graph_ratio: float = 0.0
+    one_per_launch: bool = False
     device_end_ps: int | None = None
     clock_skew_ps: int = 0
     host: str = "simulated-node"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from explane.capture.model import I64, StoredProgram
+from explane.capture.model import StoredProgram
+from explane.errors import UsageError
 from explane.synth.correlation import number_calls
 from explane.synth.device_rows import device_planes
 from explane.synth.devices import device_of
+from explane.synth.host_clock import HostClock, block_in_clock, in_clock
 from explane.synth.host_rows import HostRows
+from explane.synth.meta import describe
 from explane.synth.program import CompiledProgram
 from explane.synth.records import Timeline
 from explane.synth.scenario import Scenario
@@ -53,29 +54,60 @@ class SimulatedCapture:
 
 
 def simulate(program: CompiledProgram, scenario: Scenario) -> SimulatedCapture:
-    """Play a scenario.
+    """Play a scenario on one host.
 
     Raises:
         UsageError: The program names no platform and the scenario no vendor.
     """
     device = device_of(program, scenario.vendor)
     timeline = Loop(program, scenario, device).play()
+    return _record(timeline, HostClock(scenario.tracer.host))
+
+
+def simulate_hosts(
+    program: CompiledProgram, scenario: Scenario, hosts: Sequence[HostClock]
+) -> list[SimulatedCapture]:
+    """Play a scenario whose devices are spread evenly over hosts with clocks of their own.
+
+    Collectives end together in true time. `meta` holds each host's offset and drift; its step
+    times are in the host's own clock.
+
+    Raises:
+        UsageError: The devices can't be spread evenly, or as for `simulate`.
+    """
+    n_devices = scenario.n_devices or program.n_devices
+    if not hosts or n_devices % len(hosts):
+        reason = f"{n_devices} devices can't be spread evenly over {len(hosts)} hosts"
+        raise UsageError(program.title, reason, slug="uneven_hosts")
+    per_host = n_devices // len(hosts)
+    timeline = Loop(program, scenario, device_of(program, scenario.vendor)).play()
+    return [
+        _record(timeline.part(range(i * per_host, (i + 1) * per_host), clock.host), clock)
+        for i, clock in enumerate(hosts)
+    ]
+
+
+def _record(timeline: Timeline, clock: HostClock) -> SimulatedCapture:
+    """What the collectors of one host write of a timeline."""
+    scenario = timeline.scenario
     correlations = number_calls(timeline)
     truth = Truth()
     devices = device_planes(timeline, correlations, truth)
     host = HostRows(timeline, correlations).build()
+    stored = [in_clock(plane, clock) for plane in (*devices, host)]
+    truth.blocks = [block_in_clock(block, clock) for block in truth.blocks]
     end_ps = max(
         int((p.events.start_ps + p.events.duration_ps).max())
-        for p in (*devices, host)
+        for p in stored
         if p.events is not None and len(p.events)
     )
-    planes = (_metadata_plane(timeline), *devices, host, _session_plane(end_ps + _TAIL_PS))
+    planes = (_metadata_plane(timeline), *stored, _session_plane(end_ps + _TAIL_PS))
     return SimulatedCapture(
         host=scenario.tracer.host,
         planes=planes,
         warnings=_warnings(truth, scenario),
         truth=truth,
-        meta=_meta(timeline, truth),
+        meta=describe(timeline, truth, clock),
     )
 
 
@@ -107,54 +139,6 @@ def write_capture(
     return path
 
 
-def step_times(timeline: Timeline) -> list[dict[str, int]]:
-    """The true begin and end of every step on every device, and on the host.
-
-    A device's step is from the start of the first kernel of the step's first execution to the
-    end of the last kernel of its last one, without the main thread's copies.
-    """
-    rows = []
-    for d in range(timeline.n_devices):
-        numbers = np.concatenate([run.step for run in timeline.runs if run.plan.kernels])
-        begin = _per_run(timeline, d, end=False)
-        end = _per_run(timeline, d, end=True)
-        for step in np.unique(numbers):
-            at = numbers == step
-            rows.append(
-                {
-                    "step": int(step) + timeline.scenario.tracer.first_step,
-                    "device": d,
-                    "start_ps": int(begin[at].min()),
-                    "end_ps": int(end[at].max()),
-                }
-            )
-    return rows
-
-
-def step_period_ps(times: list[dict[str, int]]) -> int:
-    """Median span from one step's start to the next one's, on the device where it is longest.
-
-    Of a single step its own length.
-    """
-    periods = []
-    for device in {row["device"] for row in times}:
-        rows = [row for row in times if row["device"] == device]
-        starts = np.array([row["start_ps"] for row in rows], dtype=np.int64)
-        length = rows[0]["end_ps"] - rows[0]["start_ps"]
-        periods.append(int(np.median(np.diff(starts))) if len(rows) > 1 else length)
-    return max(periods)
-
-
-def _per_run(timeline: Timeline, device: int, *, end: bool) -> I64:
-    blocks = []
-    for run in timeline.runs:
-        if run.plan.kernels:
-            start, duration = run.times.start_ps[device], run.times.duration_ps[device]
-            edge = (start + duration).max() if end else start.min()
-            blocks.append(edge + run.offsets_ps)
-    return np.concatenate(blocks) + timeline.scenario.tracer.clock_skew_ps
-
-
 def _metadata_plane(timeline: Timeline) -> PlaneTable:
     modules = tuple(
         StoredProgram(program_id, f"{program.name}({program_id})", program.hlo_proto)
@@ -178,26 +162,3 @@ def _warnings(truth: Truth, scenario: Scenario) -> tuple[str, ...]:
     kept = sum(len(block.code) for block in truth.blocks)
     found = f"Profiler has collected {kept} device events, dropped {truth.n_lost}."
     return (f"Detected GPU events dropped on {scenario.tracer.host}: {found}",)
-
-
-def _meta(timeline: Timeline, truth: Truth) -> dict[str, Any]:
-    scenario = timeline.scenario
-    causes, tracer, graphs = scenario.causes, scenario.tracer, scenario.graphs
-    times = step_times(timeline)
-    return {
-        "simulated": True,
-        "seed": scenario.seed,
-        "vendor": timeline.device.vendor.value,
-        "programs": {str(i): program.title for i, program in sorted(timeline.programs.items())},
-        "n_devices": timeline.n_devices,
-        "n_steps": scenario.n_steps,
-        "n_kernels": sum(len(block.code) for block in truth.blocks),
-        "n_lost": truth.n_lost,
-        "graph_labels": graphs.labels.value if graphs.enabled else "off",
-        "branches": graphs.branches.value,
-        "branch_ratio": graphs.branch_ratio,
-        "clock_skew_ps": tracer.clock_skew_ps,
-        "causes": {name: getattr(causes, name) for name in causes.__slots__},
-        "step_ps": step_period_ps(times),
-        "step_times": times,
-    }
