@@ -29,6 +29,7 @@ ADVICE_SCHEMA = {
     "overlaps_with": pl.String,
     "assumption": pl.String,
     "knob": pl.String,
+    "what": pl.String,
     "host": pl.String,
     "evidence": pl.String,
     "proof": pl.String,
@@ -36,7 +37,8 @@ ADVICE_SCHEMA = {
     "subtraction_ps": pl.Int64,
     "n_steps": pl.Int64,
 }
-"""Columns of `advice.csv`. `step_ps`, `replay_ps` and `subtraction_ps` are of the median step."""
+"""Columns of `advice.csv`. `what` names a part of a cause (a host event). `step_ps`, `replay_ps`
+and `subtraction_ps` are of the median step."""
 
 FLOOR_RATIO: Final = 0.005
 """Causes with a smaller share of the step are not ranked."""
@@ -58,20 +60,20 @@ def advice_table(
         evidence: What was seen of a cause, one line each; may be empty.
         steps: Step table, for compilation.
     """
+    causes = whatif.filter(pl.col("cause") != UNCHANGED)
     rows = [
-        _row(host, str(cause), part, median_step, evidence)
-        for (cause,), part in whatif.filter(pl.col("cause") != UNCHANGED).group_by(
-            ["cause"], maintain_order=True
-        )
+        _row(host, str(cause), str(what), part, median_step, evidence)
+        for (cause, what), part in causes.group_by(["cause", "what"], maintain_order=True)
     ]
     rows += _recompile(host, steps, evidence)
     table = pl.DataFrame([r for r in rows if r], schema=ADVICE_SCHEMA, orient="row")
     ranked = table.filter(pl.col("critical_path_ratio") >= FLOOR_RATIO).sort(
-        ["critical_path_ps", "cause"], descending=[True, False]
+        ["critical_path_ps", "cause", "what"], descending=[True, False, False]
     )
     present = set(ranked["cause"].to_list())
     overlaps = [
-        "; ".join(sorted(set(CAUSE_TEXTS[cause].overlaps) & present)) for cause in ranked["cause"]
+        "; ".join(sorted((set(CAUSE_TEXTS[cause].overlaps) | _whole(cause, what)) & present))
+        for cause, what in ranked.select("cause", "what").iter_rows()
     ]
     return ranked.with_columns(
         pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("rank"),
@@ -79,8 +81,18 @@ def advice_table(
     )
 
 
+def _whole(cause: str, what: str) -> set[str]:
+    """The cause that a part of it overlaps with: the whole."""
+    return {cause} if what else set()
+
+
 def _row(
-    host: str, cause: str, part: pl.DataFrame, median_step: int, evidence: Mapping[str, str]
+    host: str,
+    cause: str,
+    what: str,
+    part: pl.DataFrame,
+    median_step: int,
+    evidence: Mapping[str, str],
 ) -> tuple[object, ...] | None:
     """One cause; its time is what the better of the two methods saves in the median step."""
     median = part.filter(pl.col("step") == median_step)
@@ -91,9 +103,10 @@ def _row(
     low, high = min(both), max(both)
     saved = max(row["step_ps"] - row["subtraction_ps"], row["step_ps"] - row["replay_ps"], 0)
     text = CAUSE_TEXTS[cause]
+    seen = f"during {what}" if what else evidence.get(cause, "")
     return (
         0, cause, saved, saved / max(row["step_ps"], 1), row["step_ps"], max(low, 0), high, "",
-        text.assumption, text.knob, host, evidence.get(cause, ""), text.proof,
+        text.assumption, text.knob, what, host, seen, text.proof,
         row["replay_ps"], row["subtraction_ps"], part.height,
     )  # fmt: skip
 
@@ -115,6 +128,6 @@ def _recompile(
     return [
         (
             0, "recompile", saved, saved / max(now, 1), now, low, high, "", text.assumption,
-            text.knob, host, told, text.proof, None, None, compiled.height,
+            text.knob, "", host, told, text.proof, None, None, compiled.height,
         )
     ]  # fmt: skip

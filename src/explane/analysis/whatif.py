@@ -4,7 +4,8 @@ Each replay takes edges away or shortens them and plays the rest as measured. It
 what the graph doesn't know (contention for memory and links, clocks, the optimiser's choices)
 stays as it was. With nothing changed the graph plays back the measured step exactly.
 
-    host_late            kernels never wait for their launch calls
+    host_late            kernels never wait for their launch calls; and, one by one, the calls
+                         are not delayed by the host event that fills the time before them
     launch_call_long     calls between the first and last of an execution cost the host nothing
                          (all of it launched as one graph)
     straggler            no GPU waits for another one's collective
@@ -28,6 +29,7 @@ import polars as pl
 
 from explane.analysis.critical_path import Piece, critical_pieces
 from explane.analysis.event_graph import REMOVED, replay
+from explane.analysis.late_events import late_events
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import Edge, StepGraph, build_step_graph
 from explane.capture.model import I64, Kind
@@ -45,14 +47,16 @@ WHATIF_SCHEMA = {
     "host": pl.String,
     "step": pl.Int64,
     "cause": pl.String,
+    "what": pl.String,
     "step_ps": pl.Int64,
     "replay_ps": pl.Int64,
     "subtraction_ps": pl.Int64,
     "on_path_ps": pl.Int64,
     "n": pl.Int64,
 }
-"""Columns of `whatif.csv`: measured step, what it would be by replay and by subtraction, the time
-of the cause on the critical path, and how many calls, kernels or operations it concerns."""
+"""Columns of `whatif.csv`: the cause and, where it is only one of several, what exactly; measured
+step, what it would be by replay and by subtraction, the time of the cause on the critical path,
+and how many calls, kernels or operations it concerns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class PlayedStep:
     window: StepWindow
     graph: StepGraph
     pieces: tuple[Piece, ...]
-    rows: tuple[tuple[int, str, int, int, int, int, int], ...]
+    rows: tuple[tuple[int, str, str, int, int, int, int, int], ...]
 
 
 def play_step(
@@ -120,7 +124,18 @@ def play_step(
         if groups and cause in groups:
             on_path_ps = _group_on_path(pieces, groups[cause])
         left_ps = length_ps - change.saved_ps
-        rows.append((window.number, cause, length_ps, played_ps, left_ps, on_path_ps, change.n))
+        rows.append(
+            (window.number, cause, "", length_ps, played_ps, left_ps, on_path_ps, change.n)
+        )
+    for event, change in without_host_events(facts, graph, pieces).items():
+        played_ps = played_length_ps(graph, length_ps, change)
+        saved_ps = change.saved_ps
+        rows.append(
+            (
+                window.number, "host_late", event, length_ps, played_ps, length_ps - saved_ps,
+                saved_ps, change.n,
+            )
+        )  # fmt: skip
     return PlayedStep(window, graph, pieces, tuple(rows))
 
 
@@ -201,6 +216,29 @@ def _no_host_late(facts: StepFacts, step: StepGraph, pieces: tuple[Piece, ...]) 
     by_launch = np.flatnonzero(bound)[launched[graph.binding[bound]]]
     residual[by_launch] = 0
     return Change(lag, residual, path_time_ps(facts, pieces, "host_late"), len(by_launch))
+
+
+def without_host_events(
+    facts: StepFacts, step: StepGraph, pieces: tuple[Piece, ...]
+) -> dict[str, Change]:
+    """For each host event that delays calls: the step without its time before them."""
+    graph = step.graph
+    late = late_events(facts, step)
+    changes = {}
+    for name in late.names():
+        residual = graph.residual_ps.copy()
+        mine = late.of_event(name)
+        residual[mine.moment] -= mine.time_ps
+        by_moment = dict(
+            zip(step.launches[mine.call].tolist(), mine.time_ps.tolist(), strict=True)
+        )
+        saved = sum(
+            min(p.end_ps - p.start_ps, by_moment.get(p.launch, 0))
+            for p in pieces
+            if p.kind == "host_late" and p.launch >= 0
+        )
+        changes[name] = Change(graph.lag_ps, residual, saved, len(mine.moment))
+    return changes
 
 
 def _one_graph(facts: StepFacts, step: StepGraph, pieces: tuple[Piece, ...]) -> Change | None:

@@ -51,7 +51,8 @@ def play(
     window = StepWindow(0, np.arange(len(data.kernels)), start, end)
     played = play_step(facts, window, groups)
     rows = {
-        cause: (replay, left, on_path) for _, cause, _, replay, left, on_path, _ in played.rows
+        f"{cause} {what}".strip(): (replay, left, on_path)
+        for _, cause, what, _, replay, left, on_path, _ in played.rows
     }
     return facts, played, rows
 

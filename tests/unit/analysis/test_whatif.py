@@ -50,6 +50,8 @@ def test_a_late_host_is_named_sized_and_taken_away() -> None:
     replayed, left, _ = rows["host_late"]
     assert replayed == 40 * US  # the two kernels, 20 each
     assert left == 30 * US
+    # Without load_batch alone (70 of the 98 between the calls) the rest of the lateness stays.
+    assert in_us(rows["host_late load_batch"]) == [50, 50, 70]
     assert facts.join.n_joined == 2
 
 
