@@ -53,8 +53,9 @@ def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> D
     context = _context(book)
     gpus = book.query("SELECT DISTINCT gpu FROM hosts WHERE gpu IS NOT NULL ORDER BY gpu")
     subtitle: list[str | Span] = [
+        "Processes: ",
         context.value("SELECT COUNT(*) AS value FROM hosts", "count"),
-        " processes; GPU events on ",
+        "; GPU events on ",
         context.value("SELECT SUM(n_active_devices) AS value FROM hosts", "count"),
         " of ",
         context.value("SELECT SUM(n_devices) AS value FROM hosts", "count"),

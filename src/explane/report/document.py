@@ -13,7 +13,7 @@ from explane.report.claims import Claim, Grid
 from explane.report.formats import NUMBER_FORMATS, Value, printed
 from explane.report.text import has_digit
 
-CODE_FORMATS = frozenset({"name", "path", "code"})
+CODE_FORMATS = frozenset({"name", "path", "scope", "code"})
 """Formats that are set as code: they are names, not prose."""
 
 

@@ -67,7 +67,9 @@ _NUMBERS: Final[Mapping[str, Callable[[float], str]]] = {
 _TEXTS: Final[Mapping[str, Callable[[str], str]]] = {
     "name": lambda text: shortened(text, NAME_LIMIT),
     "path": lambda text: shortened_path(text, PATH_LIMIT),
+    "scope": lambda text: shortened_path(text, PATH_LIMIT),
     "prose": lambda text: shortened(text, PROSE_LIMIT),
+    "advice": lambda text: text,
     "code": lambda text: text,
     "verdict": lambda text: text,
     "word": lambda text: shortened(text, NAME_LIMIT),

@@ -29,7 +29,7 @@ from explane.report.document import (
     spans,
 )
 
-_SPECIAL = re.compile(r"([\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w))")
+_SPECIAL = re.compile(r"([\\`*\[\]|~]|(?<!\w)_|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;))")
 _LEADING = re.compile(r"([#>+=\-]|(?<=\d)[.)](?=\s|$))")
 
 

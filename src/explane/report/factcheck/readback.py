@@ -52,7 +52,7 @@ def plain(written: str) -> str:
         inner = written[fence.end() : -fence.end()].replace("\\|", "|")
         padded = inner.startswith(" ") and inner.endswith(" ") and "`" in inner
         return inner[1:-1] if padded else inner
-    return re.sub(r"\\([^\w\s])", r"\1", written)
+    return re.sub(r"\\([^A-Za-z0-9\s])", r"\1", written)
 
 
 def _is_count(text: str, value: float, grouped: bool) -> bool:

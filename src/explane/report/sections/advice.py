@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explane.report.claims import Label
 from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
+from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 
 _WORDS = ("advice", "what to change", "estimates")
@@ -58,7 +59,12 @@ def _one(context: Context, row: str) -> Bullets:
     """Evidence, assumption, knob and proof of one cause."""
     cause = context.text(f"SELECT cause AS value {row}", "word")
     items: list[Spans] = [
-        spans("Cause ", cause, ": ", context.text(f"SELECT knob AS value {row}", "prose"))
+        spans(
+            "Cause ",
+            cause,
+            f"{meaning(cause.raw)}: ",
+            context.text(f"SELECT knob AS value {row}", "advice"),
+        )
     ]
     for column, word in (
         ("evidence", "Seen: "),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Label
 from explane.report.document import Block, Bullets, Link, Section, Span, Spans, spans
 from explane.report.sections.advice import ordering
+from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 from explane.report.sections.sql import LINE, ratio
 from explane.report.sections.verdict import idle_share, top_cause
@@ -126,11 +127,12 @@ def _advice(context: Context) -> list[Spans]:
         row = f"FROM advice ORDER BY {ordering(context)} LIMIT 1 OFFSET {i}"
         low = context.value(f"SELECT low_ps AS value {row}", "ps", Label.INFERRED)
         high = context.value(f"SELECT high_ps AS value {row}", "ps", Label.INFERRED)
+        cause = context.text(f"SELECT cause AS value {row}", "word")
         lines.append(
             spans(
                 "To change: without ",
-                context.text(f"SELECT cause AS value {row}", "word"),
-                " a step of ",
+                cause,
+                f"{meaning(cause.raw)} a step of ",
                 context.value(f"SELECT step_ps AS value {row}", "ps"),
                 " would take ",
                 low,

@@ -46,7 +46,7 @@ def _ops_table(context: Context) -> Block:
         context.column("hlo_instruction", "instruction", "name"),
         context.column("kind", "kind", "word"),
         context.column("match", "match", "word"),
-        context.column("op_name", "op name", "name"),
+        context.column("op_name", "op name", "scope"),
         context.column("line", "Python line", "path"),
         context.column("n_kernels", "kernels", "count"),
         context.column("duration_ps", "time", "ps"),

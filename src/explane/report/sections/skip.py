@@ -9,7 +9,7 @@ _NEEDED = ("device", "metric", "value", "unit", "low", "high", "n", "definition"
 
 
 def skip_figures(context: Context) -> list[Block]:
-    """Figures of a step by GPU, then of the whole capture; times and counts apart."""
+    """Figures of a step, then of the whole capture; times and counts apart."""
     if not context.has("skip") or not context.book.has_columns("skip", *_NEEDED):
         return list(
             context.reasons(("skip",), "There are no launches to set against the kernels.")
@@ -23,7 +23,10 @@ def skip_figures(context: Context) -> list[Block]:
     )
     blocks: list[Block] = [note]
     for where, caption in (
-        ("scope = 'step'", "of a step: median over complete steps, with its range"),
+        (
+            "scope = 'step'",
+            "of a step: the median GPU's median, with the range over steps and GPUs",
+        ),
         ("scope <> 'step' AND device IS NULL", "of the whole capture"),
     ):
         for unit, word in (("ps", "Times"), ("count", "Counts")):
@@ -37,22 +40,18 @@ def _table(context: Context, where: str, unit: str, caption: str) -> Block:
     columns = [
         context.column("host", "host", "name"),
         context.column("metric", "figure", "word"),
-        *([context.column("device", "GPU", "id")] if ranged else []),
-        context.column("value", "value", unit),
-        *(
-            [
-                context.column("low", "least", unit),
-                context.column("high", "most", unit),
-                context.column("n", "steps", "count"),
-            ]
-            if ranged
-            else []
-        ),
-        context.column("definition", "definition", "prose"),
+        context.column("figure", "value", unit),
     ]
-    names = ", ".join(f'"{column.name}"' for column in columns if column.name != "host")
+    if ranged:
+        columns += [
+            context.column("least", "least", unit),
+            context.column("most", "most", unit),
+            context.column("number", "steps and GPUs", "count"),
+        ]
+    columns.append(context.column("definition", "definition", "prose"))
     sql = (
-        f"SELECT host, {names} FROM skip WHERE {where} AND unit = '{unit}' "
-        'ORDER BY host, "metric", device'
+        'SELECT host, "metric", QUANTILE_DISC("value", 0.5) AS figure, MIN(low) AS least, '
+        f"MAX(high) AS most, SUM(n) AS number, definition FROM skip WHERE {where} "
+        f'AND unit = \'{unit}\' GROUP BY host, "metric", definition ORDER BY host, "metric"'
     )
-    return context.table("skip", sql, columns, caption)
+    return context.table("skip", sql, columns, caption, text_rows=40)

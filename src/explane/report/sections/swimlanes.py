@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from explane.report.claims import Label
 from explane.report.document import Block, Paragraph, Picture, Section, Table, spans
 from explane.report.sections.context import Context
-from explane.report.sections.sql import LINE
+from explane.report.sections.sql import LINE, ratio
 
 _PICTURE = (
     "Swimlanes of the median step: one lane for each GPU stream and launching thread, kernels "
@@ -43,7 +44,26 @@ def _picture(context: Context, pixel_ps: int) -> list[Block]:
         "neighbours of the same kind. Grey is idle. The underlined kernels are on the critical "
         "path. The page can be zoomed.",
     )
-    return [Picture("swimlanes", _PICTURE, caption)]
+    return [Picture("swimlanes", _PICTURE, caption), *_last(context)]
+
+
+def _last(context: Context) -> list[Block]:
+    """Which GPU finishes last, and with what."""
+    row = (
+        "FROM swimlane WHERE lane_kind = 'gpu' "
+        "ORDER BY start_ps + duration_ps DESC, host, device, stream LIMIT 1"
+    )
+    return [
+        Paragraph(
+            spans(
+                "GPU ",
+                context.value(f"SELECT device AS value {row}", "id", Label.READ),
+                " finishes last, with ",
+                context.text(f"SELECT name AS value {row}"),
+                ".",
+            )
+        )
+    ]
 
 
 def _critical_path(context: Context) -> list[Block]:
@@ -67,10 +87,27 @@ def _critical_path(context: Context) -> list[Block]:
         "ORDER BY time_ps DESC, kind, device, what, line"
     )
     total = context.value("SELECT SUM(duration_ps) AS value FROM critical_path", "ps")
+    kinds = [
+        context.column("kind", "kind", "word"),
+        context.column("n", "times", "count"),
+        context.column("time_ps", "time", "ps"),
+        context.column("share", "share", "ratio"),
+    ]
+    share = ratio("SUM(duration_ps)", "(SELECT SUM(duration_ps) FROM critical_path)")
+    by_kind = (
+        f"SELECT kind, COUNT(*) AS n, SUM(duration_ps) AS time_ps, {share} AS share "
+        "FROM critical_path GROUP BY kind ORDER BY time_ps DESC, kind"
+    )
     table = context.table(
         "critical_path", sql, columns, "What the critical path is made of.", [("line", "line")]
     )
-    return [Paragraph(spans("The critical path of the step is ", total, " long.")), table]
+    return [
+        Paragraph(
+            spans("The critical path is ", total, " long: what the step could not wait for.")
+        ),
+        context.table("critical_path", by_kind, kinds, "The critical path by kind."),
+        table,
+    ]
 
 
 def _collectives(context: Context) -> list[Block]:
@@ -109,4 +146,24 @@ def _collectives(context: Context) -> list[Block]:
         "Collectives by instruction, most exposed first.",
         [("hlo_instruction", "op")],
     )
-    return [note, table]
+    return [note, table, *_stragglers(context)]
+
+
+def _stragglers(context: Context) -> list[Block]:
+    """GPUs that the others waited for."""
+    if not context.has("stragglers"):
+        return []
+    columns = [
+        context.column("host", "host", "name"),
+        context.column("device", "late GPU", "id"),
+        context.column("n_operations", "collectives", "count"),
+        context.column("caused_wait_ps", "waiting of the others", "ps"),
+        context.column("doing", "meanwhile it ran", "name"),
+        context.column("doing_ps", "for", "ps"),
+    ]
+    sql = (
+        "SELECT host, device, n_operations, caused_wait_ps, doing, doing_ps FROM stragglers "
+        "ORDER BY caused_wait_ps DESC, host, device"
+    )
+    caption = "GPUs that the others waited for."
+    return [context.table("stragglers", sql, columns, caption, [("doing", "op")])]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explane.report.claims import sql_text
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
+from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 from explane.report.sections.skip import skip_figures
 from explane.report.sections.sql import WHOLE_STEPS, ratio, spread
@@ -40,13 +40,24 @@ def verdict_lines(context: Context) -> list[Spans]:
 
 def step_line(context: Context) -> Spans:
     """Length of the step over complete steps and GPUs; nothing without complete steps."""
-    if not context.has("steps") or context.book.query(WHOLE_STEPS).height == 0:
+    if not context.has("steps") or not context.any(WHOLE_STEPS):
         return ()
-    inferred = "SELECT COUNT(*) AS n FROM steps WHERE complete = 1 AND source <> 'marker'"
-    marked = int(context.book.query(inferred)["n"][0]) == 0
-    length = context.ranged(spread(WHOLE_STEPS, "d"), "ps")
+    marked = not context.any(f"{WHOLE_STEPS} AND source <> 'marker'")
+    by_gpu = (
+        "SELECT QUANTILE_DISC(end_ps - start_ps, 0.5) AS median, MIN(end_ps - start_ps) AS low, "
+        "MAX(end_ps - start_ps) AS high, COUNT(*) AS n FROM steps WHERE complete = 1 "
+        "GROUP BY host, device"
+    )
+    slowest = (
+        "SELECT MAX(median) AS value, MIN(low) AS low, MAX(high) AS high, SUM(n) AS n "
+        f"FROM ({by_gpu}) AS gpus"
+    )
     how = "from step markers" if marked else "inferred from what repeats, not marked"
-    return spans("A step takes ", *length, f"; steps are {how}.")
+    return spans(
+        "A step takes ",
+        *context.ranged(slowest, "ps"),
+        f": the median on the slowest GPU, with the range over steps and GPUs. Steps are {how}.",
+    )
 
 
 def verdict(context: Context) -> Section:
@@ -104,27 +115,44 @@ def _steps(context: Context) -> list[Block]:
     return [context.table("steps", sql, columns, "Step length by GPU, over complete steps.")]
 
 
+_IN_STEPS = (
+    "idle JOIN (SELECT DISTINCT host, device, step FROM steps WHERE complete = 1) AS whole "
+    "ON idle.host = whole.host AND idle.device = whole.device AND idle.step = whole.step"
+)
+"""Idle gaps inside complete steps: outside of them the GPU has nothing to do."""
+
+
 def _idle(context: Context) -> list[Block]:
-    """Causes of idle gaps by cause and host event."""
+    """Causes of idle gaps by cause and host event: inside complete steps, and in all."""
     if not context.has("idle"):
         return list(
             context.reasons(
                 ("idle", "idle_causes"), "There are no idle gaps on a critical stream."
             )
         )
+    tables = []
+    whole = "complete steps of all GPUs"
+    for gaps, caption in ((_IN_STEPS, whole), ("idle", "whole capture, all GPUs")):
+        if context.any(f"SELECT idle.cause FROM {gaps} LIMIT 1"):
+            tables.append(_causes(context, gaps, f"Why critical streams are idle: {caption}."))
+    return list(tables)
+
+
+def _causes(context: Context, gaps: str, caption: str) -> Block:
     columns = [
         context.column("cause", "cause", "word"),
-        context.column("host_event", "host event", "name"),
+        context.column("event", "host event", "name"),
         context.column("n", "gaps", "count"),
         context.column("time_ps", "time", "ps"),
         context.column("share", "share of idle", "ratio"),
     ]
-    share = ratio("SUM(duration_ps)", "(SELECT SUM(duration_ps) FROM idle)")
+    share = ratio("SUM(idle.duration_ps)", f"(SELECT SUM(idle.duration_ps) FROM {gaps})")
     sql = (
-        f"SELECT cause, host_event, COUNT(*) AS n, SUM(duration_ps) AS time_ps, {share} AS share "
-        "FROM idle GROUP BY cause, host_event ORDER BY time_ps DESC, cause, host_event"
+        "SELECT idle.cause AS cause, idle.host_event AS event, COUNT(*) AS n, "
+        f"SUM(idle.duration_ps) AS time_ps, {share} AS share FROM {gaps} "
+        "GROUP BY idle.cause, idle.host_event ORDER BY time_ps DESC, cause, event"
     )
-    return [context.table("idle", sql, columns, "Why the critical stream is idle.")]
+    return context.table("idle", sql, columns, caption)
 
 
 def idle_share(context: Context) -> Spans:
@@ -137,18 +165,21 @@ def idle_share(context: Context) -> Spans:
 
 
 def top_cause(context: Context) -> Spans:
-    """The idle cause with most time, with the host event that it names."""
-    if not context.has("idle"):
+    """The idle cause with most time inside complete steps, with the host event that it names."""
+    if not context.has("idle", "steps") or not context.any(f"SELECT idle.cause FROM {_IN_STEPS}"):
         return ()
-    row = (
-        "FROM (SELECT cause, host_event, SUM(duration_ps) AS t FROM idle "
-        "GROUP BY cause, host_event) AS causes ORDER BY t DESC, cause, host_event LIMIT 1"
+    causes = (
+        "SELECT idle.cause AS cause, idle.host_event AS event, SUM(idle.duration_ps) AS t "
+        f"FROM {_IN_STEPS} GROUP BY idle.cause, idle.host_event"
     )
+    row = f"FROM ({causes}) AS causes ORDER BY t DESC, cause, event LIMIT 1"
     cause = context.text(f"SELECT cause AS value {row}", "word")
-    event = context.text(f"SELECT host_event AS value {row}", "name")
-    where = f"cause = {sql_text(cause.raw)}"
-    time = context.value(f"SELECT SUM(duration_ps) AS value FROM idle WHERE {where}", "ps")
-    line: list[str | Span] = ["Most idle time has the cause ", cause, ": ", time, " in all"]
+    event = context.text(f"SELECT event AS value {row}", "name")
+    line: list[str | Span] = ["The idle time inside steps is above all ", cause]
     if event.raw:
-        line += [", first of all during ", event]
-    return spans(*line, ".")
+        line += [" during ", event]
+    time = context.value(f"SELECT t AS value {row}", "ps")
+    total = context.value(f"SELECT SUM(idle.duration_ps) AS value FROM {_IN_STEPS}", "ps")
+    return spans(
+        *line, f"{meaning(cause.raw)}: ", time, " of ", total, " over all steps and GPUs."
+    )
