@@ -2,9 +2,9 @@
 
 A track is a line of M positions with M + 1 states between them; state s means "the first s
 positions are behind". A kernel is matched to the position after the state (then the state moves
-on), follows the kernel before it at the same position (one instruction, several kernels), or is
-left out at a cost. A position may be passed without a kernel at a cost. Jumps between states make
-loops, branches and repeated executions:
+on), prepares that position (a cleared workspace; the state stays), follows the kernel before it at
+the same position (one instruction, several kernels), or is left out at a cost. A position may be
+passed without a kernel at a cost. Jumps between states make loops, branches and repetitions:
 
     state   0     1     2     3     4
             |-----|-----|-----|-----|
@@ -32,6 +32,9 @@ FORBIDDEN: Final = -1_000_000
 _FLOOR: Final = -(1 << 40)
 _INDEX_BITS: Final = 20
 _INDEX_MASK: Final = (1 << _INDEX_BITS) - 1
+_TAKEN: Final = np.uint8(1)
+_FOLLOWS: Final = np.uint8(2)
+_PREPARES: Final = np.uint8(4)
 _MAX_CELLS: Final = 24_000_000
 
 
@@ -66,12 +69,14 @@ class Scores:
     """What matching a kernel type to a position is worth.
 
     Attributes:
-        first: Shape (T, M): the type's kernel is the first one of the position's instruction.
+        first: Shape (T, M): the type's kernel is the main one of the position's instruction.
+        before: Shape (T, M): it prepares the position for its main kernel.
         follow: Shape (T, M): it follows another kernel of the same instruction.
         leave_cost: Shape (T,): cost of matching a kernel of the type to nothing.
     """
 
     first: I64
+    before: I64
     follow: I64
     leave_cost: I64
 
@@ -99,7 +104,8 @@ class Aligned:
 
     Attributes:
         position: Position of each kernel, or -1 where it was left out.
-        follows: True where the kernel continues the instruction of the kernel before it.
+        follows: True where the kernel belongs to the same run of an instruction as the kernel
+            before it.
         score: Score of the whole alignment; comparable between tracks with equal scales.
     """
 
@@ -169,7 +175,7 @@ class _Batch:
         return self._walk_back(finals, lengths)
 
     def _row(self, i: int, state: I64, matched: I64) -> tuple[I64, I64]:
-        """One kernel of each sequence: matched, following, or left out."""
+        """One kernel of each sequence: matched, following, preparing, or left out."""
         kinds = np.maximum(self.types[:, i], 0)
         fresh = np.full_like(state, _FLOOR)
         fresh[:, 1:] = state[:, :-1] + self.scores.first[kinds]
@@ -177,8 +183,12 @@ class _Batch:
         follow[:, 1:] = matched[:, 1:] + self.scores.follow[kinds]
         matched = np.maximum(fresh, follow)
         left = state - self.scores.leave_cost[kinds][:, None]
+        prepared = np.full_like(state, _FLOOR)
+        prepared[:, :-1] = state[:, :-1] + self.scores.before[kinds]
+        prepares = prepared > left
+        left = np.maximum(left, prepared)
         taken = matched >= left
-        self.step[i + 1] = taken | ((follow > fresh).astype(np.uint8) << 1)
+        self.step[i + 1] = taken * _TAKEN | (follow > fresh) * _FOLLOWS | prepares * _PREPARES
         last = i + 1 >= self.n_rows
         inside = self.inside[:, i + 1] if not last else np.zeros(len(state), dtype=np.bool_)
         after = self._pass_positions(i + 1, np.where(taken, matched, left), inside)
@@ -219,10 +229,14 @@ class _Batch:
             live = lengths >= i
             origin = np.where(held, states, self.origin[i, rows, states])
             code = self.step[i, rows, origin]
-            taken = live & (held | (code & 1).astype(np.bool_))
-            following = taken & (code & 2).astype(np.bool_)
+            taken = live & (held | (code & _TAKEN).astype(np.bool_))
+            following = taken & (code & _FOLLOWS).astype(np.bool_)
+            preparing = live & ~taken & (code & _PREPARES).astype(np.bool_)
             position[taken, i - 1] = origin[taken] - 1
-            follows[:, i - 1] = following
+            position[preparing, i - 1] = origin[preparing]
+            follows[:, i - 1] |= following
+            if i < self.n_rows:
+                follows[:, i] |= preparing & (position[:, i] == position[:, i - 1])
             moved = np.where(taken & ~following, origin - 1, origin)
             states = np.where(live, moved, states)
             held = following

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,9 +10,83 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+FAR_PS: Final = 1 << 60
+"""Beyond any time: an open end."""
 
 _SHIFT: Final = 32
-_FAR_PS: Final = 1 << 60
+_SLACK_PS: Final = 200_000
+_MAX_BROKEN: Final = 0.05
+_SAMPLE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class GraphKernels:
+    """Kernels of one program with the places found so far; equal launches are adjacent.
+
+    Attributes:
+        group: Launch of each kernel.
+        stream: Where it ran.
+        start_ps: When it began.
+        end_ps: When it ended.
+        position: Its place, meaningful where settled.
+        settled: Whether the place is beyond doubt.
+    """
+
+    group: Ints
+    stream: Ints
+    start_ps: Ints
+    end_ps: Ints
+    position: Ints
+    settled: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """Settled kernels by launch and place: when each began and ended.
+
+    Attributes:
+        key: (launch, place) packed into one ascending key.
+        start_ps: Earliest start of the place's kernels.
+        end_ps: Latest end.
+    """
+
+    key: Ints
+    start_ps: Ints
+    end_ps: Ints
+
+    def end_of(self, groups: Ints, place: int) -> Ints:
+        """When a place's kernels ended in each launch; far in the past where unknown."""
+        at, found = self._find(groups, place)
+        return np.where(found, self.end_ps[at], -FAR_PS) if len(self.key) else at - FAR_PS
+
+    def start_of(self, groups: Ints, place: int) -> Ints:
+        """When a place's kernels began in each launch; far in the future where unknown."""
+        at, found = self._find(groups, place)
+        return np.where(found, self.start_ps[at], FAR_PS) if len(self.key) else at + FAR_PS
+
+    def _find(self, groups: Ints, place: int) -> tuple[Ints, Flags]:
+        wanted = (groups << _SHIFT) | place
+        if not len(self.key):
+            return np.zeros_like(wanted), np.zeros(len(wanted), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
+        return at, self.key[at] == wanted
+
+    def around(self, groups: Ints, slots: Ints) -> tuple[Ints, Ints]:
+        """(U, g) starts of the nearest places before and after each slot in each launch."""
+        wanted = (groups[:, None] << _SHIFT) | slots[None, :]
+        if not len(self.key):
+            return np.full_like(wanted, -FAR_PS), np.full_like(wanted, FAR_PS)
+        left = np.searchsorted(self.key, wanted, side="left") - 1
+        right = np.searchsorted(self.key, wanted, side="right")
+        return self._at(left, groups, -FAR_PS), self._at(right, groups, FAR_PS)
+
+    def _at(self, index: Ints, groups: Ints, otherwise: int) -> Ints:
+        inside = (index >= 0) & (index < len(self.key))
+        safe = np.clip(index, 0, len(self.key) - 1)
+        same = inside & ((self.key[safe] >> _SHIFT) == groups[:, None])
+        return np.where(same, self.start_ps[safe], otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,50 +97,33 @@ class Neighbours:
         after: For each kernel, the place of the last settled kernel before it on its stream in
             its launch, or -1.
         before: The place of the first settled kernel after it there, or a large number.
-        key, start_ps: Settled kernels of each launch's main stream: (launch, place) packed into
-            one ascending key, and when they start.
+        free_ps: When its stream was free for it: the end of the kernel before it there, or the
+            start of its launch's first kernel.
+        everywhere: Settled kernels of all streams.
+        main: Those of each launch's main stream.
+        waits: Kernels are seen to wait for what they read, also across streams.
     """
 
     after: Ints
     before: Ints
-    key: Ints
-    start_ps: Ints
-
-    def times_of(self, groups: Ints, slots: Ints) -> tuple[Ints, Ints]:
-        """(U, g) times between which a kernel of each slot would start in each launch.
-
-        The start of the settled main-stream kernels next to the slot; open ends are far away.
-        """
-        wanted = (groups[:, None] << _SHIFT) | slots[None, :]
-        if not len(self.key):
-            return np.full_like(wanted, -_FAR_PS), np.full_like(wanted, _FAR_PS)
-        left = np.searchsorted(self.key, wanted, side="left") - 1
-        right = np.searchsorted(self.key, wanted, side="right")
-        return self._at(left, groups, -_FAR_PS), self._at(right, groups, _FAR_PS)
-
-    def _at(self, index: Ints, groups: Ints, otherwise: int) -> Ints:
-        inside = (index >= 0) & (index < len(self.key))
-        safe = np.clip(index, 0, len(self.key) - 1)
-        same = inside & ((self.key[safe] >> _SHIFT) == groups[:, None])
-        return np.where(same, self.start_ps[safe], otherwise)
+    free_ps: Ints
+    everywhere: Timetable
+    main: Timetable
+    waits: bool
 
 
-def neighbours(
-    group: Ints, stream: Ints, start_ps: Ints, position: Ints, settled: npt.NDArray[np.bool_]
-) -> Neighbours:
+def neighbours(kernels: GraphKernels, reads: Sequence[Sequence[int]]) -> Neighbours:
     """Neighbours of every kernel of a program.
 
     Args:
-        group: Launch of each kernel.
-        stream: Where it ran.
-        start_ps: When it began.
-        position: Place, meaningful where settled.
-        settled: Whether the place is beyond doubt.
+        kernels: The kernels.
+        reads: For each place, the places whose results it reads.
     """
-    order = np.lexsort((start_ps, stream, group))
+    order = np.lexsort((kernels.start_ps, kernels.stream, kernels.group))
+    group = kernels.group[order]
     lane = np.ones(len(order), dtype=np.bool_)
-    lane[1:] = (np.diff(group[order]) != 0) | (np.diff(stream[order]) != 0)
-    known = np.where(settled[order], position[order], -1)
+    lane[1:] = (np.diff(group) != 0) | (np.diff(kernels.stream[order]) != 0)
+    known = np.where(kernels.settled[order], kernels.position[order], -1)
     after = np.empty(len(order), dtype=np.int64)
     before = np.empty(len(order), dtype=np.int64)
     after[order] = _last_known(known, lane)
@@ -73,13 +131,76 @@ def neighbours(
     lane_end[:-1] = lane[1:]
     reverse = _last_known(known[::-1], lane_end[::-1])[::-1]
     before[order] = np.where(reverse < 0, np.iinfo(np.int64).max, reverse)
-    main = settled & (stream == _main_stream(group, stream))
-    rows = np.flatnonzero(main)
-    rows = rows[np.lexsort((position[rows], group[rows]))]
-    return Neighbours(after, before, (group[rows] << _SHIFT) | position[rows], start_ps[rows])
+    everywhere = _timetable(kernels, kernels.settled)
+    main = kernels.settled & (kernels.stream == _main_stream(kernels.group, kernels.stream))
+    return Neighbours(
+        after,
+        before,
+        _free_since(kernels, order, lane),
+        everywhere,
+        _timetable(kernels, main),
+        _waits_for_inputs(kernels, everywhere, reads),
+    )
 
 
-def _last_known(known: Ints, lane: npt.NDArray[np.bool_]) -> Ints:
+def _free_since(kernels: GraphKernels, order: Ints, lane: Flags) -> Ints:
+    new = np.ones(len(kernels.group), dtype=np.bool_)
+    new[1:] = np.diff(kernels.group) != 0
+    first = np.flatnonzero(new)
+    begin = np.minimum.reduceat(kernels.start_ps, first)[np.cumsum(new) - 1]
+    previous = np.concatenate(([0], kernels.end_ps[order][:-1]))
+    free = np.empty(len(order), dtype=np.int64)
+    free[order] = np.where(lane, begin[order], previous)
+    return free
+
+
+def _timetable(kernels: GraphKernels, chosen: Flags) -> Timetable:
+    rows = np.flatnonzero(chosen)
+    key = (kernels.group[rows] << _SHIFT) | kernels.position[rows]
+    order = np.argsort(key, kind="stable")
+    rows, key = rows[order], key[order]
+    if not len(key):
+        return Timetable(key, key, key)
+    new = np.ones(len(key), dtype=np.bool_)
+    new[1:] = np.diff(key) != 0
+    first = np.flatnonzero(new)
+    return Timetable(
+        key[first],
+        np.minimum.reduceat(kernels.start_ps[rows], first),
+        np.maximum.reduceat(kernels.end_ps[rows], first),
+    )
+
+
+def _waits_for_inputs(
+    kernels: GraphKernels, table: Timetable, reads: Sequence[Sequence[int]]
+) -> bool:
+    """Whether settled kernels start after what they read has ended, on whatever stream.
+
+    Only launches on several streams can tell. False where there is nothing to see.
+    """
+    groups = _spread_groups(kernels)
+    groups = groups[:: max(len(groups) // _SAMPLE, 1)]
+    seen = broken = 0
+    for place, sources in enumerate(reads):
+        if not len(groups):
+            break
+        start = table.start_of(groups, place)
+        for source in sources:
+            end = table.end_of(groups, source)
+            both = (start < FAR_PS) & (end > -FAR_PS)
+            seen += int(both.sum())
+            broken += int((both & (start < end - _SLACK_PS)).sum())
+    return seen > 0 and broken <= _MAX_BROKEN * seen
+
+
+def _spread_groups(kernels: GraphKernels) -> Ints:
+    """Launches that ran on several streams."""
+    pairs = np.unique(np.stack([kernels.group, kernels.stream]), axis=1)
+    groups, counts = np.unique(pairs[0], return_counts=True)
+    return np.asarray(groups[counts > 1])
+
+
+def _last_known(known: Ints, lane: Flags) -> Ints:
     """Last value >= 0 strictly before each item within its lane, or -1."""
     index = np.arange(len(known))
     marks = np.where(known >= 0, index, -1)

@@ -137,7 +137,8 @@ class _Finder:
         for i, program_id in enumerate(self.ids):
             scores = score_types(self.schedules[program_id], types)
             room = (scores.first >= STRONG).sum(axis=1)
-            able = (np.maximum(scores.first, scores.follow) > FORBIDDEN).any(axis=1)
+            able = np.maximum(np.maximum(scores.first, scores.before), scores.follow)
+            able = (able > FORBIDDEN).any(axis=1)
             named = is_xla | (room > 0)
             known = np.minimum(room[pairs[1]], counts)
             total = np.bincount(pairs[0], counts * named[pairs[1]], n)

@@ -15,17 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.alignment import Scores
+from explane.analysis.attribute_evidence import Dependencies, Kernel, evidence
 from explane.analysis.attribute_frames import Frames, find_frames
-from explane.analysis.attribute_neighbours import Neighbours, neighbours
+from explane.analysis.attribute_neighbours import GraphKernels, Neighbours, neighbours
 from explane.analysis.attribute_slots import SlotGroup, slot_groups
-from explane.analysis.attribute_swaps import Assignment, Candidates, assign
+from explane.analysis.attribute_swaps import SURE_MARGIN, Assignment, Candidates, assign
 from explane.analysis.attribute_windows import Places, ProgramKernels
 from explane.analysis.schedule import LaunchKind, Schedule
 from explane.capture.model import Bools
 
 Ints = npt.NDArray[np.int64]
 
-_MIN_MARGIN: Final = 3.0
+_FIXED_MARGIN: Final = 6.0
+_PASSES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,13 @@ def settle(
     frames = find_frames(schedule, scores, kernels, places)
     repair = _Repair(schedule, kernels, places, timing, frames)
     groups = list(slot_groups(scores, kernels, places, frames))
+    several = [group for group in groups if len(np.unique(group.slots)) > 1]
     for group in groups:
         if len(np.unique(group.slots)) == 1:
             repair.settle_single(group)
-    repair.look_around()
-    for group in groups:
-        if len(np.unique(group.slots)) > 1:
+    for _ in range(_PASSES if several else 0):
+        repair.look_around()
+        for group in several:
             repair.settle_several(group)
     return Settled(repair.position, repair.named, repair.ambiguous, frames)
 
@@ -90,6 +93,8 @@ class _Repair:
         self.fixed = np.zeros(n, dtype=np.bool_)
         self.around: Neighbours | None = None
         self.log_duration = np.zeros(n)
+        self.needs = _dependencies(schedule)
+        self.initial = places.position
         self.n_streams = _streams_of_groups(kernels.group, kernels.stream)
 
     def settle_single(self, group: SlotGroup) -> None:
@@ -105,11 +110,15 @@ class _Repair:
     def look_around(self) -> None:
         """Takes in what the settled kernels say about time, order and speed."""
         self.around = neighbours(
-            self.kernels.group,
-            self.kernels.stream,
-            self.timing.start_ps,
-            self.position,
-            self.fixed,
+            GraphKernels(
+                self.kernels.group,
+                self.kernels.stream,
+                self.timing.start_ps,
+                self.timing.start_ps + self.timing.duration_ps,
+                self.position,
+                self.fixed,
+            ),
+            self.needs.reads,
         )
         self.log_duration = self._device_free_durations()
 
@@ -137,22 +146,12 @@ class _Repair:
         index = np.full((int(fits.sum()), len(group.slots)), -1, dtype=np.int64)
         index[launch, column] = rows
         complete = counts[fits] == self._inside(index, group.slots).sum(axis=1)
-        one_stream = self._one_stream(index)
-        certain = complete & (self.n_streams[index[:, 0]] == 1)
         initial = self._initial(index, group.slots, complete)
-        if certain.all():
-            self._write(
-                index, group, Assignment(initial, np.full(initial.shape, np.inf)), complete
-            )
-            return
-        result = assign(self._candidates(index, group), initial, complete & one_stream, complete)
+        if (complete & (self.n_streams[index[:, 0]] == 1)).all():
+            result = Assignment(initial, np.full(initial.shape, np.inf))
+        else:
+            result = assign(self._candidates(index, group), initial, complete)
         self._write(index, group, result, complete)
-
-    def _one_stream(self, index: Ints) -> Bools:
-        """(U,): all kernels of the type ran on one stream, so their order is certain."""
-        stream = np.where(index >= 0, self.kernels.stream[index], -1)
-        first = stream[:, :1]
-        return np.asarray(((stream == first) | (index < 0)).all(axis=1))
 
     def _inside(self, index: Ints, slots: Ints) -> Bools:
         """(U, g): slots within the span of each launch."""
@@ -164,7 +163,7 @@ class _Repair:
         n_launches, g = index.shape
         present = index >= 0
         held = np.full((n_launches, g), -1, dtype=np.int64)
-        position = np.where(present, self.position[index], -2)
+        position = np.where(present, self.initial[index], -2)
         for column in range(g):
             wanted = (slots[None, :] == position[:, column, None]) & (held < 0)
             rows = np.flatnonzero(wanted.any(axis=1) & present[:, column])
@@ -178,31 +177,45 @@ class _Repair:
 
     def _candidates(self, index: Ints, group: SlotGroup) -> Candidates:
         assert self.around is not None
-        safe = np.maximum(index, 0)
-        low, high = self.around.times_of(self.kernels.group[index[:, 0]], group.slots)
-        low_end, high_end = self.frames.span
+        rows = np.maximum(index, 0)
         kinds = {self.schedule.launches[p].kind for p in group.slots}
+        scale_ps = max(float(np.median(self.timing.duration_ps[group.rows])), 1.0)
+        start = self.timing.start_ps[rows]
+        kernel = Kernel(
+            rows,
+            self.kernels.group[index[:, 0]],
+            start,
+            start + self.timing.duration_ps[rows],
+            self.frames.span[0][rows],
+            self.frames.span[1][rows],
+        )
         return Candidates(
             present=index >= 0,
-            start_ps=self.timing.start_ps[safe],
-            stream=self.kernels.stream[safe],
-            log_duration=self.log_duration[safe],
-            after=np.maximum(self.around.after[safe], low_end[safe]),
-            before=np.minimum(self.around.before[safe], high_end[safe] - 1),
-            slots=group.slots,
-            neighbour_low_ps=low,
-            neighbour_high_ps=high,
+            start_ps=start,
+            stream=self.kernels.stream[rows],
+            log_duration=self.log_duration[rows],
+            evidence=evidence(kernel, group.slots, self.around, self.needs, scale_ps),
             timed=LaunchKind.COLLECTIVE not in kinds,
-            weak_scale_ps=max(float(np.median(self.timing.duration_ps[group.rows])), 1.0),
+            scale_ps=scale_ps,
         )
 
     def _write(self, index: Ints, group: SlotGroup, result: Assignment, complete: Bools) -> None:
         filled = result.kernel >= 0
         launch, slot = np.nonzero(filled)
         rows = index[launch, result.kernel[launch, slot]]
-        doubtful = ~complete[launch] & (result.margin[launch, slot] < _MIN_MARGIN)
+        margin = result.margin[launch, slot]
+        doubtful = ~complete[launch] & (margin < SURE_MARGIN)
         self.position[rows] = np.where(doubtful, -1, group.slots[slot])
         self.ambiguous[rows] = doubtful
+        self.fixed[rows] = margin >= _FIXED_MARGIN
+
+
+def _dependencies(schedule: Schedule) -> Dependencies:
+    read_by: list[list[int]] = [[] for _ in schedule.launches]
+    for place, sources in enumerate(schedule.after):
+        for source in sources:
+            read_by[source].append(place)
+    return Dependencies(schedule.after, read_by)
 
 
 def _streams_of_groups(group: Ints, stream: Ints) -> Ints:

@@ -45,39 +45,43 @@ _FIRST: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
     LaunchKind.CUSTOM: {},
     LaunchKind.COPY: {_K.COPY: 10, _K.MEMSET: 1},
     LaunchKind.MEMSET: {_K.MEMSET: 10, _K.COPY: 1},
-    LaunchKind.GEMM: {_K.GEMM: 10, _K.OTHER: 4, _K.CONVOLUTION: 3, _K.MEMSET: 2, _K.GEMM_TAIL: 1},
+    LaunchKind.GEMM: {_K.GEMM: 10, _K.OTHER: 4, _K.CONVOLUTION: 3, _K.GEMM_TAIL: 1},
     LaunchKind.CONVOLUTION: {
         _K.CONVOLUTION: 10,
-        _K.CONVOLUTION_HEAD: 10,
-        _K.GEMM: 7,
+        _K.GEMM: 9,
         _K.OTHER: 4,
-        _K.MEMSET: 2,
-        _K.COPY: 1,
+        _K.CONVOLUTION_HEAD: 2,
     },
     LaunchKind.LIBRARY: {
         _K.ATTENTION: 10,
         _K.OTHER: 9,
-        _K.MEMSET: 6,
         _K.GEMM: 5,
         _K.CONVOLUTION: 5,
         _K.COPY: 4,
         _K.SORT: 4,
+        _K.MEMSET: 3,
     },
     LaunchKind.FFT: {_K.FFT: 10, _K.OTHER: 3},
-    LaunchKind.SORT: {_K.SORT: 10, _K.OTHER: 3, _K.COPY: 2, _K.MEMSET: 1},
+    LaunchKind.SORT: {_K.SORT: 10, _K.OTHER: 3},
     LaunchKind.COLLECTIVE: {_K.COLLECTIVE: 10, _K.COPY: 2, _K.OTHER: 1},
-    LaunchKind.HOST_COPY: {_K.HOST_COPY: 10, _K.COPY: 8},
+    LaunchKind.HOST_COPY: {_K.HOST_COPY: 10, _K.COPY: 8, _K.MEMSET: 6},
 }
+"""The main kernel of a launch."""
+_BEFORE: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
+    LaunchKind.GEMM: {_K.MEMSET: 5},
+    LaunchKind.CONVOLUTION: {_K.CONVOLUTION_HEAD: 8, _K.MEMSET: 5, _K.OTHER: 3, _K.COPY: 1},
+    LaunchKind.LIBRARY: {_K.MEMSET: 6, _K.COPY: 2},
+    LaunchKind.SORT: {_K.COPY: 2, _K.MEMSET: 2},
+}
+"""Kernels in front of it: a cleared workspace, a changed layout."""
 _FOLLOW: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
-    LaunchKind.GEMM: {_K.GEMM_TAIL: 9, _K.GEMM: 3, _K.OTHER: 2, _K.MEMSET: 1},
+    LaunchKind.GEMM: {_K.GEMM_TAIL: 9, _K.OTHER: 2, _K.GEMM: 1},
     LaunchKind.CONVOLUTION: {
-        _K.CONVOLUTION: 9,
-        _K.CONVOLUTION_HEAD: 6,
-        _K.GEMM: 9,
         _K.GEMM_TAIL: 7,
-        _K.OTHER: 4,
-        _K.MEMSET: 2,
-        _K.COPY: 1,
+        _K.CONVOLUTION_HEAD: 5,
+        _K.CONVOLUTION: 3,
+        _K.OTHER: 3,
+        _K.GEMM: 2,
     },
     LaunchKind.LIBRARY: {
         _K.ATTENTION: 9,
@@ -85,7 +89,7 @@ _FOLLOW: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
         _K.GEMM: 5,
         _K.CONVOLUTION: 5,
         _K.GEMM_TAIL: 5,
-        _K.MEMSET: 5,
+        _K.MEMSET: 4,
         _K.COPY: 3,
         _K.SORT: 4,
     },
@@ -93,6 +97,7 @@ _FOLLOW: Final[Mapping[LaunchKind, Mapping[KernelClass, int]]] = {
     LaunchKind.SORT: {_K.SORT: 9, _K.OTHER: 2},
     LaunchKind.COLLECTIVE: {_K.COLLECTIVE: 1},
 }
+"""Kernels behind it."""
 _COLLECTIVE_WORDS: Final = {
     "all-to-all": ("all-to-all", "send-recv"),
     "ragged-all-to-all": ("all-to-all", "send-recv"),
@@ -133,6 +138,7 @@ def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
     """Scores of every kernel type for every launch of a schedule."""
     shape = (len(types), len(schedule))
     first = np.full(shape, FORBIDDEN, dtype=np.int64)
+    before = np.full(shape, FORBIDDEN, dtype=np.int64)
     follow = np.full(shape, FORBIDDEN, dtype=np.int64)
     leave = np.empty(len(types), dtype=np.int64)
     families = _family_tables(schedule)
@@ -149,17 +155,17 @@ def score_types(schedule: Schedule, types: Sequence[KernelType]) -> Scores:
             near = list(stems.get(stem_of(base_name(kernel.name)), ()))
             first[i, near] = SAME_STEM
         else:
-            first[i], follow[i] = families[0][kernel.family], families[1][kernel.family]
+            first[i], before[i], follow[i] = families[:, kernel.family]
             _score_collective(schedule, kernel, first[i])
         if kernel.is_loose:
             first[i, first[i] < FITTING] = FORBIDDEN
             if kernel.family in _ANYTHING:
-                follow[i] = FORBIDDEN
+                before[i] = follow[i] = FORBIDDEN
         learned = [p for p in kernel.learned if first[i, p] > FORBIDDEN]
         first[i, learned] += LEARNED
         follow[i, learned] += LEARNED
         first[i, list(kernel.unlikely)] -= UNLIKELY
-    return Scores(first, follow, leave)
+    return Scores(first, before, follow, leave)
 
 
 def skip_costs(schedule: Schedule) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -190,8 +196,8 @@ def _score_name(
     for p in named:
         launch = schedule.launches[p]
         first[p] = OWN_NAME if launch.names[0] == base else SHARED_NAME
-        if launch.max_kernels > 1:
-            follow[p] = first[p] if launch.kind is LaunchKind.SORT else SHARED_NAME - 1
+        if launch.kind is LaunchKind.SORT:
+            follow[p] = first[p]
 
 
 def _score_collective(schedule: Schedule, kernel: KernelType, first: _Row) -> None:
@@ -214,29 +220,31 @@ def _words_of(collective: str) -> tuple[str, ...]:
 _Row = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
-def _family_tables(
-    schedule: Schedule,
-) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], ...]:
-    """Scores of each family for each launch: as first and as following kernel."""
-    shape = (len(KernelClass), len(schedule))
-    first = np.full(shape, FORBIDDEN, dtype=np.int64)
-    follow = np.full(shape, FORBIDDEN, dtype=np.int64)
+def _family_tables(schedule: Schedule) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
+    """(3, families, launches): scores as main, preparing and following kernel."""
+    tables = np.full((3, len(KernelClass), len(schedule)), FORBIDDEN, dtype=np.int64)
     for p, launch in enumerate(schedule.launches):
         for family, score in _first_scores(launch).items():
-            first[family, p] = score
+            tables[0, family, p] = score
         if launch.max_kernels > 1:
+            for family, score in _before_scores(launch).items():
+                tables[1, family, p] = score
             for family, score in _FOLLOW.get(launch.kind, {}).items():
-                follow[family, p] = score
-    return first, follow
+                tables[2, family, p] = score
+    return tables
 
 
 def _first_scores(launch: Launch) -> Mapping[KernelClass, int]:
     scores = dict(_FIRST[launch.kind])
     if LaunchKind.MEMSET in launch.alternatives:
         scores[KernelClass.MEMSET] = 10
-    if launch.kind is LaunchKind.CUSTOM and launch.max_kernels > 1:
-        scores |= {KernelClass.MEMSET: 3, KernelClass.COPY: 3}
     return scores
+
+
+def _before_scores(launch: Launch) -> Mapping[KernelClass, int]:
+    if launch.kind is LaunchKind.CUSTOM:
+        return {KernelClass.MEMSET: 3, KernelClass.COPY: 3}
+    return _BEFORE.get(launch.kind, {})
 
 
 def _launches_by_stem(schedule: Schedule) -> Mapping[str, Sequence[int]]:

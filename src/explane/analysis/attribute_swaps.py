@@ -3,13 +3,17 @@
 For every launch, kernels (by start) stand against slots (by schedule). What speaks for a choice:
 
 - a kernel starts after the settled kernels of earlier places on its stream and before the later
-  ones (strong: a stream is serial), near the times of its neighbours on the main stream (weak);
+  ones (strong: a stream is serial);
+- where kernels are seen to wait for what they read: it starts after its inputs are there and ends
+  before its results are read (strong), and soon after stream and inputs are free (weak); else it
+  starts near its neighbours on the main stream (weak);
 - kernels of one stream keep the schedule's order among themselves (strong);
 - one slot's kernels last about equally long in every launch of the graph.
 
 All launches of a frame are improved together by swapping the contents of two slots as long as that
-lowers the cost; an empty slot (its kernel was lost) can be swapped too. Costs are in units of
-half a squared standard deviation, so a difference of 3 stands for odds of about 20 to 1.
+lowers the cost; an empty slot (its kernel was lost) can be swapped too. Durations are learned from
+kernels whose slot the other evidence settles. Costs are in units of half a squared standard
+deviation, so a difference of 3 stands for odds of about 20 to 1.
 """
 
 from __future__ import annotations
@@ -27,13 +31,17 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 ORDER_COST: Final = 8.0
+SURE_MARGIN: Final = 3.0
+"""Least advantage over the best other choice that counts as certain."""
+
 _WEAK_CAP: Final = 3.0
+_PAIR_CAP: Final = 0.5
 _DURATION_CAP: Final = 12.0
 _MIN_SPREAD: Final = 0.02
 _FEW_SPREAD: Final = 0.15
 _MAX_LEARNED: Final = 12
 _FEW: Final = 4
-_ROUNDS: Final = 3
+_ROUNDS: Final = 4
 _SWEEPS: Final = 6
 _MAX_DISTANCE: Final = 8
 
@@ -49,25 +57,18 @@ class Candidates:
         start_ps: (U, n).
         stream: (U, n).
         log_duration: (U, n), with the device's own speed taken out.
-        after, before: (U, n): places of the nearest settled kernels on the same stream.
-        slots: (g,): places, ascending.
-        neighbour_low_ps, neighbour_high_ps: (U, g): times between which a slot's kernel would
-            start on the main stream.
+        evidence: (U, n, g): what speaks against a kernel in a slot, but for durations.
         timed: Whether durations tell anything (a collective's duration includes waiting).
-        weak_scale_ps: Time by which a start may be off before it counts.
+        scale_ps: Time by which starts on different streams may be apart before it counts.
     """
 
-    present: npt.NDArray[np.bool_]
+    present: Flags
     start_ps: Ints
     stream: Ints
     log_duration: Floats
-    after: Ints
-    before: Ints
-    slots: Ints
-    neighbour_low_ps: Ints
-    neighbour_high_ps: Ints
+    evidence: Floats
     timed: bool
-    weak_scale_ps: float
+    scale_ps: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,54 +84,45 @@ class Assignment:
     margin: Floats
 
 
-def assign(candidates: Candidates, initial: Ints, sure: Flags, complete: Flags) -> Assignment:
+def assign(candidates: Candidates, initial: Ints, complete: Flags) -> Assignment:
     """Assigns the kernels of all launches.
 
     Args:
         candidates: The kernels and slots.
         initial: (U, g): kernel index per slot or -1; every present kernel stands once.
-        sure: (U,): launches whose initial assignment is beyond doubt.
         complete: (U,): launches with a kernel for each slot that they can have.
     """
-    order = _order_costs(candidates)
     pair = _pair_costs(candidates)
-    held = _first_assignment(candidates, initial, order, sure, complete)
-    for round_ in range(_ROUNDS):
-        teach = sure if round_ == 0 and sure.any() else complete
-        cost = order + _duration_costs(candidates, held, teach)
-        if not _improve(cost, pair, held) and round_ > 0:
+    evidence = candidates.evidence
+    held = initial.copy()
+    _improve(evidence, pair, held)
+    sure = (_margins(evidence, pair, held) >= SURE_MARGIN) & (held >= 0)
+    held = _fill_lossy(candidates, held, sure, complete)
+    cost = evidence
+    for _ in range(_ROUNDS):
+        cost = evidence + _duration_costs(candidates, held, sure)
+        changed = _improve(cost, pair, held)
+        margins = _margins(cost, pair, held)
+        sure = (margins >= SURE_MARGIN) & (held >= 0)
+        if not changed:
             break
     return Assignment(held, _margins(cost, pair, held))
 
 
-def _first_assignment(
-    c: Candidates, initial: Ints, order: Floats, sure: Flags, complete: Flags
-) -> Ints:
+def _fill_lossy(c: Candidates, held: Ints, sure: Flags, complete: Flags) -> Ints:
     """Launches that lost kernels are assigned by durations learned from all of them."""
-    held = initial.copy()
     lossy = ~complete
-    if not c.timed or not lossy.any() or len(c.slots) > _MAX_LEARNED:
+    if not c.timed or not lossy.any() or held.shape[1] > _MAX_LEARNED:
         return held
-    if (complete & sure).sum() >= _FEW:
+    if (sure.sum(axis=0) >= _FEW).all():
         values = np.take_along_axis(c.log_duration, np.maximum(held, 0), axis=1)
-        profile = np.median(values[complete & sure], axis=0)
+        profile = _robust(np.where(sure, values, np.nan))[0]
     else:
-        profile = learn_durations(c.log_duration, c.present, order)
-    cost = order + deviation_cost(c.log_duration, profile, np.full(len(profile), 0.1))
-    held[lossy] = assign_in_order(cost[lossy], c.present[lossy])
-    return held
-
-
-def _order_costs(c: Candidates) -> Floats:
-    """(U, n, g): cost of each kernel in each slot from its neighbours."""
-    slots = c.slots[None, None, :]
-    strong = (slots < c.after[:, :, None]).astype(np.float64)
-    strong += slots > c.before[:, :, None]
-    start = c.start_ps[:, :, None]
-    early = c.neighbour_low_ps[:, None, :] - start
-    late = start - c.neighbour_high_ps[:, None, :]
-    weak = np.maximum(np.maximum(early, late), 0) / c.weak_scale_ps
-    return np.asarray(ORDER_COST * strong + np.minimum(weak, _WEAK_CAP))
+        profile = learn_durations(c.log_duration, c.present, c.evidence)
+    cost = c.evidence + deviation_cost(c.log_duration, profile, np.full(len(profile), 0.1))
+    result = held.copy()
+    result[lossy] = assign_in_order(cost[lossy], c.present[lossy])
+    return result
 
 
 def _pair_costs(c: Candidates) -> Floats:
@@ -141,22 +133,23 @@ def _pair_costs(c: Candidates) -> Floats:
     n_launches, n = c.present.shape
     against = np.arange(n)[:, None] > np.arange(n)[None, :]
     same = c.stream[:, :, None] == c.stream[:, None, :]
-    apart = (c.start_ps[:, :, None] - c.start_ps[:, None, :]) / c.weak_scale_ps
-    cost = np.where(same, ORDER_COST, np.clip(apart, 0, 4) / 8)
+    apart = (c.start_ps[:, :, None] - c.start_ps[:, None, :]) / (8 * c.scale_ps)
+    cost = np.where(same, ORDER_COST, np.clip(apart, 0, _PAIR_CAP))
     table = np.zeros((n_launches, n + 1, n + 1))
     table[:, :n, :n] = np.where(against & c.present[:, :, None] & c.present[:, None, :], cost, 0)
     return table
 
 
-def _duration_costs(c: Candidates, held: Ints, teach: Flags) -> Floats:
-    """(U, n, g): half the squared deviation from a slot's usual duration."""
+def _duration_costs(c: Candidates, held: Ints, sure: Flags) -> Floats:
+    """(U, n, g): half the squared deviation from a slot's usual duration.
+
+    A slot's usual duration comes from sure kernels, where there are any, else from all.
+    """
     n_launches, n = c.present.shape
     if not c.timed:
-        return np.zeros((n_launches, n, len(c.slots)))
+        return np.zeros((n_launches, n, held.shape[1]))
     filled = held >= 0
-    taught = filled & teach[:, None]
-    if not taught.any(axis=0).all():
-        taught = filled
+    taught = np.where(sure.any(axis=0)[None, :], filled & sure, filled)
     values = np.take_along_axis(c.log_duration, np.maximum(held, 0), axis=1)
     centre, spread = _robust(np.where(taught, values, np.nan))
     deviation = (c.log_duration[:, :, None] - centre) / spread
@@ -166,12 +159,17 @@ def _duration_costs(c: Candidates, held: Ints, teach: Flags) -> Floats:
 
 def _robust(values: Floats) -> tuple[Floats, Floats]:
     """Median and spread (scaled median absolute deviation) of each column, ignoring NaN."""
-    count = (~np.isnan(values)).sum(axis=0)
-    safe = np.where(count > 0, values, 0.0)
-    centre = np.nanmedian(safe, axis=0)
-    deviation = np.nanmedian(np.abs(safe - centre), axis=0) * 1.4826
-    spread = np.where(count >= _FEW, np.maximum(deviation, _MIN_SPREAD), _FEW_SPREAD)
-    return np.where(count > 0, centre, np.nan), spread
+    n_columns = values.shape[1]
+    centre, spread = np.full(n_columns, np.nan), np.full(n_columns, _FEW_SPREAD)
+    for column in range(n_columns):
+        known = values[~np.isnan(values[:, column]), column]
+        if not len(known):
+            continue
+        centre[column] = np.median(known)
+        if len(known) >= _FEW:
+            deviation = float(np.median(np.abs(known - centre[column]))) * 1.4826
+            spread[column] = max(deviation, _MIN_SPREAD)
+    return centre, spread
 
 
 def _total(cost: Floats, pair: Floats, held: Ints) -> Floats:

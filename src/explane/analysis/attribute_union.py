@@ -94,11 +94,13 @@ def union_scores(
     parts = {p: score_types(schedules[p], types_of(p)) for p in union.programs}
     n_types = max((len(s.leave_cost) for s in parts.values()), default=0)
     first = np.full((n_types, len(union.track)), FORBIDDEN, dtype=np.int64)
-    follow = np.full((n_types, len(union.track)), FORBIDDEN, dtype=np.int64)
+    before = first.copy()
+    follow = first.copy()
     leave = np.zeros(n_types, dtype=np.int64)
     for program_id, scores in parts.items():
         begin = union.offset[program_id]
         where = slice(begin, begin + len(schedules[program_id]))
-        first[:, where], follow[:, where] = scores.first, scores.follow
+        first[:, where], before[:, where] = scores.first, scores.before
+        follow[:, where] = scores.follow
         leave = np.maximum(leave, scores.leave_cost)
-    return Scores(first, follow, leave)
+    return Scores(first, before, follow, leave)

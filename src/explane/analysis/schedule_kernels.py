@@ -43,8 +43,8 @@ COLLECTIVES: Final = (
 _SLICE_FUSIONS: Final = frozenset(
     {"dynamic_slice_fusion", "address_computation", "dynamic_address_computation"}
 )
-_COPIES: Final = frozenset({"copy", "partition-id", "replica-id"})
 _HOST_COPIES: Final = frozenset({"copy-start", "infeed", "outfeed"})
+_IDS: Final = frozenset({"partition-id", "replica-id"})
 _FILL_OPCODES: Final = frozenset({"constant", "broadcast", "bitcast", "parameter"})
 _MANY: Final = 16
 _TRITON_NAME: Final = re.compile(r'\bname\s*=\s*\\?"([^"\\]+)')
@@ -90,8 +90,10 @@ def work_of(program: Program, instruction: Instruction) -> Work | None:
         return _custom_call(instruction)
     if collective_opcode(opcode):
         return _collective(collective_opcode(opcode))
-    if opcode in _COPIES:
-        return Work(LaunchKind.COPY, convertible=opcode == "copy")
+    if opcode == "copy":
+        return Work(LaunchKind.COPY)
+    if opcode in _IDS:
+        return Work(LaunchKind.HOST_COPY, convertible=False)
     name = (kernel_name_of(instruction.name),)
     if opcode == "sort":
         return Work(LaunchKind.SORT, name, max_kernels=_MANY)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from explane.analysis.schedule import Branches, Launch, Loop, Schedule
+from explane.analysis.schedule import Branches, Launch, LaunchKind, Loop, Schedule
 from explane.analysis.schedule_bodies import body_key
 from explane.analysis.schedule_kernels import (
     Work,
@@ -120,7 +120,9 @@ class _Walk:
         if is_async and not _is_sync(self.program, instruction):
             self._count()
 
-    def _add(self, instruction: Instruction, work: Work, alias: str) -> None:
+    def _add(
+        self, instruction: Instruction, work: Work, alias: str, n_thunks: int | None = None
+    ) -> None:
         name = instruction.name
         self.launches.append(
             Launch(
@@ -139,7 +141,7 @@ class _Walk:
         self.after.append(set())
         for ids, number in zip(self.thunk_ids, self.next_id, strict=True):
             ids.append(number)
-        self._count(2 if work.is_slice_fusion else 1)
+        self._count(n_thunks if n_thunks is not None else 2 if work.is_slice_fusion else 1)
 
     def _count(self, n: int = 1, numbering: int | None = None) -> None:
         for i in range(_N_NUMBERINGS) if numbering is None else (numbering,):
@@ -158,11 +160,18 @@ class _Walk:
         self.computation(condition)
         if trips >= 0:
             self._forget(first)
+        else:
+            self._read_back(instruction)
         start = len(self.launches)
         self.computation(body)
         self._count(numbering=1)
         self.loops[slot] = Loop(instruction.name, first, len(self.launches), start, trips)
         self.cuts |= {first, start, len(self.launches)}
+
+    def _read_back(self, instruction: Instruction) -> None:
+        """The host reads a predicate: a copy to the host, no thunk of its own."""
+        work = Work(LaunchKind.HOST_COPY, max_kernels=2, optional=True, convertible=False)
+        self._add(instruction, work, "", n_thunks=0)
 
     def _forget(self, first: int) -> None:
         """Drops launches that never happen; their thunk ids stay taken."""
@@ -177,6 +186,7 @@ class _Walk:
     def _conditional(self, instruction: Instruction) -> None:
         slot = len(self.branches)
         self.branches.append(None)
+        self._read_back(instruction)
         ranges = []
         for computation_id in instruction.called_computation_ids:
             first = len(self.launches)
