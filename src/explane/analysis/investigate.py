@@ -205,7 +205,8 @@ def _step_tables(
     stragglers = straggler_table(capture.host, capture, attribution, collectives)
     peaks = RooflineOptions(options.gpu or "", options.peak_flops_per_s, options.peak_bytes_per_s)
     roof = roofline(capture, programs, attribution, peaks, steps.kernel_step)
-    facts = StepFacts(capture, base.join, attribution, programs, collectives.matched)
+    bus_bytes = collectives.table["bus_bytes"].cast(pl.Float64).to_numpy()
+    facts = StepFacts(capture, base.join, attribution, programs, collectives.matched, bus_bytes)
     play = play_steps(facts, steps, kernels, kernel_groups(programs, attribution, roof.table))
     evidence = causes_seen(play.path, stragglers, roof.table)
     gpu = roof.identity.gpu.name if roof.identity.gpu is not None else ""

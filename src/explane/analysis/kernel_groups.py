@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution import Attribution
-from explane.analysis.whatif import Shares
+from explane.analysis.whatif_device import Shares
 from explane.capture.program import Instruction, Program
 
 _MOVES: Final = frozenset(

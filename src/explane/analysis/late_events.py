@@ -65,7 +65,7 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     delay = np.minimum(graph.residual_ps[moments], np.maximum(time_ps, 0))
     call = np.flatnonzero(delay >= _LEAST_PS)
     since = time_ps[call] - delay[call] + step.origin_ps
-    rows = host_events_of(capture, step.launches[call], since)
+    rows = host_events_of(capture, facts.join, step.launches[call], since)
     found = rows >= 0
     call, since, rows = call[found], since[found], rows[found]
     events = capture.host_events

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from explane.analysis.attribution import Attribution
 from explane.analysis.collective_match import MatchedCollectives
 from explane.analysis.launches import LaunchJoin
-from explane.capture.model import Capture
+from explane.capture.model import I64, Capture
 from explane.capture.program import Program
 
 
@@ -22,6 +25,8 @@ class StepFacts:
         attribution: Kernels and their instructions.
         programs: Parsed programs by id.
         collectives: Collective kernels matched across GPUs.
+        bus_bytes: Bytes that each collective kernel puts on the bus, NaN where that is unknown;
+            aligned with `collectives.row`; None when nothing is known.
     """
 
     capture: Capture
@@ -29,3 +34,31 @@ class StepFacts:
     attribution: Attribution
     programs: Mapping[int, Program]
     collectives: MatchedCollectives
+    bus_bytes: npt.NDArray[np.float64] | None = None
+
+    def best_transfer_ps(self, rows: I64) -> I64:
+        """Transfer time of some kernels at the best rate seen among all collectives.
+
+        Never less than the shortest transfer seen; a kernel whose bytes are unknown keeps its
+        own time, and one that is no collective too.
+
+        Args:
+            rows: Rows in `Capture.kernels`.
+        """
+        limit = self.capture.kernels.duration_ps[rows].copy()
+        matched = self.collectives
+        if self.bus_bytes is None or not len(matched):
+            return limit
+        transfer_ps = matched.transfer_ps(self.capture)
+        moved = (transfer_ps > 0) & (matched.n_devices > 1) & ~np.isnan(self.bus_bytes)
+        if not moved.any():
+            return limit
+        rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
+        shortest = int(transfer_ps[moved].min())
+        at_best = np.maximum(np.nan_to_num(self.bus_bytes) / rate, shortest).astype(np.int64)
+        at_best = np.where(np.isnan(self.bus_bytes), transfer_ps, at_best)
+        by_row = np.full(len(self.capture.kernels), -1, np.int64)
+        by_row[matched.row] = at_best
+        known = by_row[rows] >= 0
+        limit[known] = by_row[rows[known]]
+        return limit

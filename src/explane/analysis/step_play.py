@@ -15,11 +15,11 @@ from explane.analysis.steps import Steps
 from explane.analysis.whatif import (
     WHATIF_SCHEMA,
     PlayedStep,
-    Shares,
     StepWindow,
     play_step,
     whatif_table,
 )
+from explane.analysis.whatif_device import Shares
 from explane.capture.model import Bools
 
 _MOST_STEPS: Final = 6

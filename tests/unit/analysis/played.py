@@ -8,7 +8,8 @@ from explane.analysis.attribution import Attribution, InstructionKey, Match
 from explane.analysis.collective_match import match_collectives
 from explane.analysis.launches import join_launches
 from explane.analysis.step_facts import StepFacts
-from explane.analysis.whatif import PlayedStep, Shares, StepWindow, play_step
+from explane.analysis.whatif import PlayedStep, StepWindow, play_step
+from explane.analysis.whatif_device import Shares
 from explane.capture.model import Capture
 
 PROGRAM = 17

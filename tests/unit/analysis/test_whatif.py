@@ -70,8 +70,8 @@ def test_waiting_for_a_late_gpu_is_no_transfer() -> None:
     data = capture(*straggling())
     _, played, rows = play(data, 10 * US, 100 * US)
     assert path_times(played) == {"compute": 60 * US, "collective": 30 * US}
-    # Alone GPU 0 would end at 30 + 30, GPU 1 stays at 70 + 30.
-    assert in_us(rows["straggler"])[0] == 90
+    # As fast as GPU 0, GPU 1 would join at 30: both end at 60, 50 after the step's start.
+    assert in_us(rows["straggler GPU 1"]) == [50, 50, 40]
     assert in_us(rows["exposed_collective"]) == [60, 60, 30]
 
 
@@ -82,6 +82,14 @@ def test_the_path_goes_over_to_the_late_gpu() -> None:
     kinds = [p.kind for p in played.pieces]
     assert kinds == ["compute", "collective"]
     assert devices[0] == 1
+
+
+def test_equally_slow_gpus_are_no_stragglers() -> None:
+    kernels, launches = straggling()
+    kernels[0] = k(10, 60, 1, device=0)
+    kernels[1] = k(70, 30, 2, "ncclDevKernel_AllReduce", device=0)
+    _, _, rows = play(capture(kernels, launches), 10 * US, 100 * US)
+    assert not [name for name in rows if name.startswith("straggler")]
 
 
 def test_copies_on_the_path_go_and_copies_beside_it_change_nothing() -> None:
@@ -95,6 +103,8 @@ def test_copies_on_the_path_go_and_copies_beside_it_change_nothing() -> None:
     _, played, rows = play(data, 10 * US, 90 * US)
     assert path_times(played) == {"compute": 40 * US, "memcpy": 40 * US}
     assert in_us(rows["copy"]) == [40, 40, 40]
+    assert in_us(rows["copy MemcpyD2D"]) == [40, 40, 40]
+    assert "copy MemcpyH2D" not in rows  # not on the path: nothing to gain
 
 
 def test_a_group_is_shortened_to_its_share() -> None:

@@ -1,0 +1,111 @@
+"""Changes on the host: calls in time, calls that cost nothing, kernels that need no call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from explane.analysis.critical_path import Piece
+from explane.analysis.event_graph import REMOVED
+from explane.analysis.late_events import late_events
+from explane.analysis.step_facts import StepFacts
+from explane.analysis.step_graph import Edge, StepGraph
+from explane.analysis.whatif_change import Change, Changes, moments, time_of
+from explane.capture.model import Kind
+from explane.units import PS_PER_US
+
+TINY_PS: Final = 5 * PS_PER_US
+"""Kernels shorter than this do less work than starting them costs."""
+
+
+def host_changes(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+    """Everything that the host could do better."""
+    yield from _never_late(step, pieces)
+    yield from _without_events(facts, step, pieces)
+    yield from _one_graph(facts, step, pieces)
+    yield from _tiny(facts, step, pieces)
+
+
+def _never_late(step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+    """Kernels never wait for their calls."""
+    graph = step.graph
+    launched = graph.kind == Edge.LAUNCH
+    if not launched.any():
+        return
+    lag, residual = graph.lag_ps.copy(), graph.residual_ps.copy()
+    lag[launched] = REMOVED
+    bound = graph.binding >= 0
+    by_launch = np.flatnonzero(bound)[launched[graph.binding[bound]]]
+    residual[by_launch] = 0
+    late_ps = time_of(pieces, ("host_late",))
+    yield Change("host_late", "", lag, residual, late_ps, late_ps, len(by_launch))
+
+
+def _without_events(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+    """For each host event that delays calls: without its time before them."""
+    graph = step.graph
+    late = late_events(facts, step)
+    for name in late.names():
+        mine = late.of_event(name)
+        residual = graph.residual_ps.copy()
+        residual[mine.moment] -= mine.time_ps
+        rows = step.launches[mine.call].tolist()
+        filled = dict(zip(rows, mine.time_ps.tolist(), strict=True))
+        saved = sum(
+            min(p.end_ps - p.start_ps, filled.get(p.launch, 0))
+            for p in pieces
+            if p.kind == "host_late" and p.launch >= 0
+        )
+        yield Change("host_late", name, graph.lag_ps, residual, saved, saved, len(rows))
+
+
+def _one_graph(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+    """Every call but the first of each thread costs nothing and needs no time before it."""
+    graph, n = step.graph, len(step.kernels)
+    calls = facts.capture.launches
+    merged_call = ~calls.is_graph[step.launches]
+    _, first = np.unique(calls.thread[step.launches], return_index=True)
+    merged_call[first] = False
+    merged = np.flatnonzero(merged_call)
+    if not len(merged):
+        return
+    lag, residual = graph.lag_ps.copy(), graph.residual_ps.copy()
+    starts = merged + 2 * n
+    waited = moments(graph, graph.target[graph.kind == Edge.SYNC])
+    residual[starts[~waited[starts]]] = 0
+    ends = moments(graph, starts + len(step.launches))
+    lag[(graph.kind == Edge.CALL) & ends[graph.target]] = 0
+    call_ps = sum(
+        p.end_ps - p.start_ps
+        for p in pieces
+        if p.launch >= 0 and p.kind in ("host_late", "launch_latency")
+    )
+    path_ps = time_of(pieces, ("launch_latency",))
+    yield Change("launch_call_long", "", lag, residual, call_ps, path_ps, len(merged))
+
+
+def _tiny(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+    """Tiny kernels start right behind the kernel before, and cost the host no call."""
+    graph, n = step.graph, len(step.kernels)
+    kernels = facts.capture.kernels
+    is_tiny = (kernels.duration_ps < TINY_PS) & (kernels.kind == Kind.COMPUTE)
+    tiny = np.flatnonzero(is_tiny[step.kernels])
+    if not len(tiny):
+        return
+    lag, residual = graph.lag_ps.copy(), graph.residual_ps.copy()
+    lag[(graph.kind == Edge.LAUNCH) & moments(graph, tiny)[graph.target]] = REMOVED
+    residual[tiny] = 0
+    rows = step.kernels[tiny]
+    launch = facts.join.kernel_launch[rows]
+    single = launch[(launch >= 0) & ~facts.join.in_graph[rows]]
+    place = np.flatnonzero(np.isin(step.launches, single))
+    ends = moments(graph, place + 2 * n + len(step.launches))
+    lag[(graph.kind == Edge.CALL) & ends[graph.target]] = 0
+    saved = sum(
+        p.end_ps - p.start_ps
+        for p in pieces
+        if p.kind == "launch_latency" and p.kernel >= 0 and is_tiny[p.kernel]
+    )
+    yield Change("tiny_kernels", "", lag, residual, saved, saved, len(tiny))
