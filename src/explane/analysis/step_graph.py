@@ -214,7 +214,12 @@ class _Builder:
         self._joins_seen()
 
     def _joins_seen(self) -> None:
-        """Kernels that start about when another stream's kernel of their GPU ends."""
+        """Kernels that start about when another stream's kernel of their GPU ends.
+
+        Only where that end is later than the end of the kernel before on their own stream, which
+        would explain the start as well.
+        """
+        own_end = self._end_before()
         for device in np.unique(self.device):
             mine = np.flatnonzero(self.device == device)
             by_end = mine[np.argsort(self.end[mine], kind="stable")]
@@ -224,8 +229,15 @@ class _Builder:
                 before = by_end[near]
                 apart = np.abs(self.start[mine] - self.end[before])
                 good = (apart <= _SAME_TIME_PS) & (self.stream[before] != self.stream[mine])
-                good &= before < mine
+                good &= (before < mine) & (self.end[before] > own_end[mine])
                 self._after_end(before[good], mine[good], Edge.JOIN)
+
+    def _end_before(self) -> I64:
+        """End of the kernel before on the same stream; far in the past without one."""
+        ends = np.full(self.n, np.iinfo(np.int64).min, np.int64)
+        for part in _groups_of(_codes(self.device, self.stream)):
+            ends[part[1:]] = self.end[part[:-1]]
+        return ends
 
     def host(self) -> None:
         """Calls of one thread follow each other; after a wait they follow the kernel."""
