@@ -23,13 +23,13 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from explane.analysis.activity import KINDS, device_activity, kernels_of_kind
+from explane.analysis.activity import KINDS, Activity, device_activity, kernels_of_kind
 from explane.analysis.intervals import (
+    Intervals,
     hull,
     intervals,
     length_by_group,
-    subtract,
-    time_by_priority,
+    priority_layers,
 )
 from explane.analysis.steps import Steps
 from explane.capture.model import I32, I64, Capture, Kind
@@ -41,12 +41,14 @@ class Budgets:
 
     Attributes:
         host: Host of the capture.
+        activity: What each device does when.
         table: `streams.csv`, one row per stream with kernels.
         devices: One row per device with kernels, same budget columns, and the exposed times.
         steps: One row per step and device: the device's budget in the step's window.
     """
 
     host: str
+    activity: Activity
     table: pl.DataFrame
     devices: pl.DataFrame
     steps: pl.DataFrame
@@ -62,11 +64,13 @@ class Budgets:
 
 def stream_budgets(capture: Capture, steps: Steps | None = None) -> Budgets:
     """Budgets of all streams and devices of a capture, and of its steps when given."""
+    activity = device_activity(capture)
     return Budgets(
         host=capture.host,
+        activity=activity,
         table=_streams(capture),
-        devices=_devices(capture),
-        steps=_steps(capture, steps),
+        devices=_devices(capture, activity),
+        steps=_steps(capture, activity, steps),
     )
 
 
@@ -80,12 +84,18 @@ def _groups(device: I32, stream: I64) -> tuple[I32, I64, I64]:
     return device[order][new], stream[order][new], group
 
 
-def _budget(capture: Capture, group: I64, n_groups: int) -> dict[str, I64]:
-    """The columns that streams and devices share."""
+def _budget(capture: Capture, group: I64, layers: tuple[Intervals, ...]) -> dict[str, I64]:
+    """The columns that streams and devices share.
+
+    Args:
+        capture: The capture.
+        group: Stream or device of each kernel, counted from 0.
+        layers: Disjoint time of each kind, by the same groups.
+    """
     kernels = capture.kernels
     rows = kernels.time_ok
-    sets = tuple(kernels_of_kind(capture, rows, group, (kind,)) for kind in KINDS)
-    times = time_by_priority(sets, n_groups)
+    n_groups = int(group.max(initial=-1)) + 1
+    times = np.stack([length_by_group(layer, n_groups) for layer in layers], axis=1)
     everything = intervals(kernels.start_ps[rows], kernels.end_ps[rows], group[rows])
     low, high = hull(everything, n_groups)
     busy = times.sum(axis=1)
@@ -107,7 +117,8 @@ def _streams(capture: Capture) -> pl.DataFrame:
     """`streams.csv`."""
     kernels = capture.kernels
     device, stream, group = _groups(kernels.device, kernels.stream)
-    columns = _budget(capture, group, len(device))
+    sets = tuple(kernels_of_kind(capture, kernels.time_ok, group, (kind,)) for kind in KINDS)
+    columns = _budget(capture, group, priority_layers(sets))
     rows = kernels.time_ok
     ordinals = np.unique(kernels.device)
     of_device = np.searchsorted(ordinals, kernels.device[rows])
@@ -130,15 +141,14 @@ def _streams(capture: Capture) -> pl.DataFrame:
     )
 
 
-def _devices(capture: Capture) -> pl.DataFrame:
+def _devices(capture: Capture, activity: Activity) -> pl.DataFrame:
     """Budget of every device, with exposed collective and copy time and its total work."""
     kernels = capture.kernels
-    ordinals = np.unique(kernels.device)
+    ordinals = activity.devices
     n_devices = len(ordinals)
     group = np.searchsorted(ordinals, kernels.device).astype(np.int64)
-    columns = _budget(capture, group, n_devices)
+    columns = _budget(capture, group, activity.layers)
     rows = kernels.time_ok
-    compute = kernels_of_kind(capture, rows, group, (Kind.COMPUTE,))
     collective = kernels_of_kind(capture, rows, group, (Kind.COLLECTIVE,))
     copies = kernels_of_kind(capture, rows, group, (Kind.MEMCPY, Kind.MEMSET))
     return pl.DataFrame(
@@ -148,9 +158,9 @@ def _devices(capture: Capture) -> pl.DataFrame:
             **columns,
             "kernel_time_ps": columns["busy_ps"] + columns["overlap_ps"],
             "collective_time_ps": length_by_group(collective, n_devices),
-            "exposed_collective_ps": length_by_group(subtract(collective, compute), n_devices),
+            "exposed_collective_ps": columns["collective_ps"],
             "copy_time_ps": length_by_group(copies, n_devices),
-            "exposed_copy_ps": length_by_group(subtract(copies, compute), n_devices),
+            "exposed_copy_ps": length_by_group(activity.exposed_copy, n_devices),
             "n_streams": _n_streams(kernels.device, kernels.stream, ordinals),
         }
     )
@@ -164,7 +174,7 @@ def _n_streams(device: I32, stream: I64, ordinals: I32) -> I64:
     )
 
 
-def _steps(capture: Capture, steps: Steps | None) -> pl.DataFrame:
+def _steps(capture: Capture, activity: Activity, steps: Steps | None) -> pl.DataFrame:
     """Budget of each device in the window of each step."""
     n_rows = len(steps) if steps is not None else 0
     parts = np.zeros((n_rows, len(KINDS) + 1), dtype=np.int64)
@@ -176,7 +186,6 @@ def _steps(capture: Capture, steps: Steps | None) -> pl.DataFrame:
         "duration_ps": np.zeros(0, dtype=np.int64),
     }
     if steps is not None:
-        activity = device_activity(capture)
         for device in np.unique(steps.device).tolist():
             rows = np.flatnonzero(steps.device == device)
             parts[rows] = activity.in_windows(device, steps.start_ps[rows], steps.end_ps[rows])

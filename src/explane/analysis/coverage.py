@@ -14,6 +14,7 @@ import numpy as np
 
 from explane.analysis.executions import execute_events_of_kernels
 from explane.analysis.host_events import DISPATCH, EXECUTE, names_like
+from explane.analysis.keys import dense_key
 from explane.analysis.latency import Latency
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.steps import Steps
@@ -183,7 +184,7 @@ def _uneven_graphs(capture: Capture, join: LaunchJoin, steps: Steps) -> Iterator
     new[1:] = (np.diff(device) != 0) | (np.diff(step) != 0)
     begin = np.flatnonzero(new)
     place = np.arange(len(order)) - begin[np.cumsum(new) - 1]
-    lane = np.unique(np.stack((device, place)), axis=1, return_inverse=True)[1].ravel()
+    lane = dense_key(device, place)
     low = np.full(lane.max() + 1, np.iinfo(np.int64).max, dtype=np.int64)
     high = np.zeros(lane.max() + 1, dtype=np.int64)
     np.minimum.at(low, lane, count)

@@ -21,7 +21,7 @@ import numpy as np
 
 from explane.analysis.host_events import EXECUTE, names_like, thread_bounds
 from explane.analysis.intervals import intervals, running_end
-from explane.analysis.launch_threads import home_threads
+from explane.analysis.keys import dense_key
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.nesting import innermost
 from explane.analysis.step_guess import StepGuess, launch_moments
@@ -100,29 +100,18 @@ def _by_host_events(
     """Run number on its device of each kernel of the program, from execute events."""
     if not len(capture.launches) or not len(capture.host_events):
         return None
-    home = home_threads(capture)
     total = int(capture.kernels.duration_ps[mine].sum())
     for pattern in patterns:
-        event = _execute_event(
-            capture, join, names_like(capture, capture.host_events.name, pattern), home
-        )
+        wanted = names_like(capture, capture.host_events.name, pattern)
+        if not _nested(capture, np.flatnonzero(wanted)):
+            continue
+        event = execute_events_of_kernels(capture, join, wanted)
         inside = mine & (event >= 0)
         held = int(capture.kernels.duration_ps[inside].sum())
         if inside.any() and held >= _LEAST_COVERED_RATIO * total:
             own = np.isin(event, np.unique(event[inside]))
             return _number_runs(capture, np.where(own, event, -1))
     return None
-
-
-def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools) -> I64:
-    """Row of the innermost wanted host event around each kernel's launch, or -1.
-
-    Args:
-        capture: The capture.
-        join: Its launches.
-        wanted: Which host events count; shape (n_host_events,).
-    """
-    return _execute_event(capture, join, wanted, home_threads(capture))
 
 
 def _nested(capture: Capture, rows: I64) -> bool:
@@ -140,15 +129,20 @@ def _nested(capture: Capture, rows: I64) -> bool:
     return not bool(np.any(inside & (parts.end_ps[1:] > reach[:-1])))
 
 
-def _execute_event(capture: Capture, join: LaunchJoin, wanted: Bools, home: I32) -> I64:
-    """Row of the innermost wanted host event around each kernel's launch, or -1."""
+def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools) -> I64:
+    """Row of the innermost wanted host event around each kernel's launch, or -1.
+
+    Args:
+        capture: The capture.
+        join: Its launches.
+        wanted: Which host events count; shape (n_host_events,).
+    """
     events, launches = capture.host_events, capture.launches
     of_launch = np.full(len(launches), -1, dtype=np.int64)
     first, last = thread_bounds(capture)
-    of_thread = home[launches.thread]
-    for thread in np.unique(of_thread).tolist():
+    for thread in np.unique(join.home_thread).tolist():
         rows = np.flatnonzero(wanted[first[thread] : last[thread]]) + int(first[thread])
-        here = np.flatnonzero(of_thread == thread)
+        here = np.flatnonzero(join.home_thread == thread)
         found = innermost(events.start_ps[rows], events.end_ps[rows], launches.start_ps[here])
         of_launch[here[found >= 0]] = rows[found[found >= 0]]
     result = np.full(len(capture.kernels), -1, dtype=np.int64)
@@ -206,16 +200,12 @@ def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
     graph[joined] = launches.is_graph[join.kernel_launch[joined]]
     call = np.full(len(kernels), -1, dtype=np.int64)
     call[joined] = launches.name[join.kernel_launch[joined]]
-    columns = np.stack(
-        (
-            np.where(graph, call, -1),
-            kernels.hlo_op.astype(np.int64),
-            np.where(graph, kernels.graph_id, kernels.name),
-            graph.astype(np.int64),
-        )
+    return dense_key(
+        np.where(graph, call, -1),
+        kernels.hlo_op,
+        np.where(graph, kernels.graph_id, kernels.name),
+        graph,
     )
-    keys: I64 = np.unique(columns, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
-    return keys
 
 
 def runs_of_sequence(key: I64) -> I32:

@@ -11,7 +11,7 @@ import numpy as np
 
 from explane.analysis.host_events import DISPATCH, names_like, thread_bounds
 from explane.analysis.intervals import Intervals, intervals
-from explane.analysis.launch_threads import launch_threads
+from explane.analysis.launches import LaunchJoin
 from explane.analysis.nesting import innermost
 from explane.capture.model import I64, Capture
 
@@ -19,11 +19,12 @@ from explane.capture.model import I64, Capture
 LEAST_COVER_RATIO = 0.5
 
 
-def host_events_of(capture: Capture, calls: I64, since_ps: I64) -> I64:
+def host_events_of(capture: Capture, join: LaunchJoin, calls: I64, since_ps: I64) -> I64:
     """The innermost host event that covers most of the time before each late launch call.
 
     Args:
         capture: The capture.
+        join: Its launches.
         calls: Rows of the launch calls; shape (n,).
         since_ps: Since when each call was late, not after its start.
 
@@ -34,7 +35,7 @@ def host_events_of(capture: Capture, calls: I64, since_ps: I64) -> I64:
     if not len(calls) or not len(capture.host_events):
         return found
     windows = intervals(since_ps, capture.launches.start_ps[calls])
-    own = launch_threads(capture)[calls]
+    own = join.home_thread[calls]
     for thread in np.unique(own).tolist():
         rows = np.flatnonzero(own == thread)
         found[rows] = _on_thread(capture, thread, windows.take(rows))
@@ -64,10 +65,11 @@ def _on_thread(capture: Capture, thread: int, windows: Intervals) -> I64:
     """Rows of the events of one thread that fill the windows, or -1."""
     first, last = thread_bounds(capture)
     rows = slice(first[thread], last[thread])
+    start = capture.host_events.start_ps[rows]
     middle = windows.start_ps + windows.duration_ps // 2
     event = innermost(
-        capture.host_events.start_ps[rows],
-        capture.host_events.end_ps[rows],
+        start,
+        start + capture.host_events.duration_ps[rows],
         middle,
         windows,
         LEAST_COVER_RATIO,

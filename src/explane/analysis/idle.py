@@ -99,7 +99,7 @@ def idle_gaps(
     cause, waited_for = causes_of(capture, gaps)
     late = cause == HOST_LATE
     host_event = np.full(len(gaps), -1, dtype=np.int64)
-    host_event[late] = host_events_of(capture, gaps.launch[late], gaps.start_ps[late])
+    host_event[late] = host_events_of(capture, join, gaps.launch[late], gaps.start_ps[late])
     same = (gaps.launch >= 0) & (gaps.launch == join.kernel_launch[gaps.before])
     in_graph = same & join.in_graph[gaps.after]
     table = _table(capture, gaps, cause, host_event, waited_for).with_columns(

@@ -47,7 +47,8 @@ def _home_of(capture: Capture, thread: int, starts: I64, candidates: I64) -> int
     scores = []
     for candidate in dict.fromkeys((thread, *candidates.tolist())):
         rows = slice(first[candidate], last[candidate])
-        begin, end = capture.host_events.start_ps[rows], capture.host_events.end_ps[rows]
+        begin = capture.host_events.start_ps[rows]
+        end = begin + capture.host_events.duration_ps[rows]
         event = innermost(begin, end, starts)
         ratio = float((event >= 0).mean())
         if candidate == thread and ratio >= _LEAST:
@@ -56,8 +57,3 @@ def _home_of(capture: Capture, thread: int, starts: I64, candidates: I64) -> int
             length = float(np.median((end - begin)[event[event >= 0]]))
             scores.append((-min(ratio, _ENOUGH), length, candidate))
     return min(scores)[2] if scores else thread
-
-
-def launch_threads(capture: Capture) -> I32:
-    """Home thread of each launch call; shape (n_launches,)."""
-    return home_threads(capture)[capture.launches.thread]

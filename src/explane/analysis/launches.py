@@ -25,7 +25,8 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.host_events import names_like
-from explane.capture.model import I64, Bools, Capture
+from explane.analysis.launch_threads import home_threads
+from explane.capture.model import I32, I64, Bools, Capture
 
 _API: Final = re.compile(r"^(?:cu|cuda|hip|hsa_)[A-Z]|^(?:hsa|hip|cuda|cu)_|^CudaGraph\w*:")
 _MAKES_WORK: Final = re.compile(r"Launch(?!HostFunc)|Memcpy|Memset|memory_copy|memcpy|memset")
@@ -43,6 +44,8 @@ class LaunchJoin:
         n_kernels: Kernels joined to each call; shape (n_launches,).
         first_kernel: Row of the call's first kernel by start among those with good times, or -1;
             shape (n_launches,). A launch's latency is measured to this one.
+        home_thread: Thread whose host events surround each call (see `launch_threads`), which on
+            some captures is not the line that the call is on; shape (n_launches,).
         n_duplicates: Calls whose correlation id another call carries too.
     """
 
@@ -51,6 +54,7 @@ class LaunchJoin:
     is_launch: Bools
     n_kernels: I64
     first_kernel: I64
+    home_thread: I32
     n_duplicates: int
 
     @property
@@ -96,6 +100,7 @@ def join_launches(capture: Capture) -> LaunchJoin:
         is_launch=can | (n_kernels > 0),
         n_kernels=n_kernels,
         first_kernel=first,
+        home_thread=home_threads(capture)[launches.thread],
         n_duplicates=int(counts[counts > 1].sum()),
     )
 

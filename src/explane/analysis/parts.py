@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from explane.analysis.activity import Activity, device_activity
+from explane.analysis.activity import Activity
 from explane.analysis.idle import IdleGaps
 from explane.analysis.idle_causes import CALL_LONG, HOST_LATE, QUEUE, UNKNOWN
 from explane.analysis.intervals import Intervals, covered_in_windows, intervals, subtract
@@ -105,9 +105,8 @@ class StepParts:
         return frame.select(pl.lit(host).alias("host"), pl.all())
 
 
-def step_parts(capture: Capture, steps: Steps, idle: IdleGaps) -> StepParts:
+def step_parts(capture: Capture, steps: Steps, activity: Activity, idle: IdleGaps) -> StepParts:
     """Parts of all complete steps, or of the devices' spans where steps don't stand for them."""
-    activity = device_activity(capture)
     of_steps = not steps.withheld
     pieces = []
     for device in activity.devices.tolist():

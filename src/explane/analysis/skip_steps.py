@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explane.analysis.activity import device_activity
 from explane.analysis.host_causes import dispatch_thread
-from explane.analysis.host_events import WAIT, names_like
+from explane.analysis.host_events import WAIT, names_like, thread_bounds
 from explane.analysis.intervals import (
     Intervals,
     covered_in_windows,
@@ -18,7 +17,6 @@ from explane.analysis.intervals import (
     union,
 )
 from explane.analysis.latency import Latency
-from explane.analysis.launch_threads import launch_threads
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.steps import Steps
 from explane.capture.model import I64, Bools, Capture
@@ -93,38 +91,50 @@ def _idle(
     """GPU and host idle time in the windows of all steps."""
     gpu = np.zeros(len(steps), dtype=np.int64)
     host = np.zeros(len(steps), dtype=np.int64)
-    activity = device_activity(capture)
-    threads = launch_threads(capture) if len(capture.launches) else None
+    kernels = capture.kernels
+    busy = union(
+        intervals(
+            kernels.start_ps[kernels.time_ok],
+            kernels.end_ps[kernels.time_ok],
+            kernels.device[kernels.time_ok],
+        )
+    )
+    work = _work_of_threads(capture, join)
     for device in np.unique(steps.device).tolist():
         rows = np.flatnonzero(steps.device == device)
-        busy = activity.busy.take(activity.busy.group == activity.group_of(device))
         window = end[rows] - begin[rows]
-        gpu[rows] = window - covered_in_windows(busy, begin[rows], end[rows])
-        mine = join.kernel_launch[(capture.kernels.device == device) & (join.kernel_launch >= 0)]
-        used = set(threads[mine].tolist()) if threads is not None else set()
-        used |= {dispatch_thread(capture)} - {-1}
-        works = _host_work(capture, used)
-        host[rows] = window - covered_in_windows(works, begin[rows], end[rows])
+        own = busy.take(busy.group == device)
+        gpu[rows] = window - covered_in_windows(own, begin[rows], end[rows])
+        mine = join.kernel_launch[(kernels.device == device) & (join.kernel_launch >= 0)]
+        used = {*np.unique(join.home_thread[mine]).tolist(), dispatch_thread(capture)}
+        busy_host = _together([work[thread] for thread in sorted(used) if thread in work])
+        host[rows] = window - covered_in_windows(busy_host, begin[rows], end[rows])
     return gpu, host
 
 
-def _host_work(capture: Capture, threads: set[int]) -> Intervals:
-    """Time in which at least one of some threads has an event and doesn't only wait.
+def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]:
+    """Time in which each launching or dispatching thread has an event and doesn't only wait.
 
     Launch calls on lines of their own (rocprofiler-sdk) count to the thread around them.
     """
     events, launches = capture.host_events, capture.launches
     waits = names_like(capture, events.name, WAIT)
-    parts = []
-    for thread in sorted(threads):
-        mine = (events.thread == thread) & (events.step_num < 0)
-        work = union(intervals(events.start_ps[mine & ~waits], events.end_ps[mine & ~waits]))
-        idle = union(intervals(events.start_ps[mine & waits], events.end_ps[mine & waits]))
-        parts.append(subtract(work, idle))
-    if len(launches) and threads:
-        calls = np.isin(launch_threads(capture), sorted(threads))
-        parts.append(intervals(launches.start_ps[calls], launches.end_ps[calls]))
+    first, last = thread_bounds(capture)
+    result = {}
+    for thread in {*np.unique(join.home_thread).tolist(), dispatch_thread(capture)} - {-1}:
+        rows = slice(first[thread], last[thread])
+        start, end = events.start_ps[rows], events.start_ps[rows] + events.duration_ps[rows]
+        counts = events.step_num[rows] < 0
+        work, idle = counts & ~waits[rows], counts & waits[rows]
+        calls = join.home_thread == thread
+        active = subtract(intervals(start[work], end[work]), intervals(start[idle], end[idle]))
+        called = intervals(launches.start_ps[calls], launches.end_ps[calls])
+        result[int(thread)] = _together([active, called])
+    return result
+
+
+def _together(parts: list[Intervals]) -> Intervals:
+    """Union of several sets of one group."""
     none = np.zeros(0, dtype=np.int64)
-    starts = [none, *(p.start_ps for p in parts)]
-    ends = [none, *(p.end_ps for p in parts)]
-    return union(intervals(np.concatenate(starts), np.concatenate(ends)))
+    starts = np.concatenate([none, *(p.start_ps for p in parts)])
+    return union(intervals(starts, np.concatenate([none, *(p.end_ps for p in parts)])))

@@ -145,7 +145,7 @@ def find_verdict(
     """
     capture = record.main if isinstance(record, HostCapture) else record
     problems = coverage_problems(capture, join, steps, launch_latency(capture, join))
-    parts = step_parts(capture, steps, idle)
+    parts = step_parts(capture, steps, budgets.activity, idle)
     outliers = _outliers(budgets)
     if outliers:
         parts = parts.of_devices(
