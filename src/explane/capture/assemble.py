@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from explane.capture.classify import is_graph_launch, is_python_event, is_whole_graph, kind_of_name
+from explane.capture.growing import Array, Columns, GrowingTable, is_constant
 from explane.capture.model import (
     I32,
     I64,
@@ -31,9 +32,6 @@ from explane.capture.options import ReadOptions
 from explane.capture.times import judge_times
 
 NO_HINT: Final = 255
-
-_Columns = TypeVar("_Columns")
-_Array = npt.NDArray[Any]
 
 
 class StringPool:
@@ -190,26 +188,35 @@ def assemble_parts(
     return Records(kernels, launches, host_events, markers, tuple(notes), n_python)
 
 
-def sort_order(*keys: _Array) -> npt.NDArray[np.intp] | None:
-    """Stable order of rows by some keys, the first key first; None when they are in order."""
+def sort_order(*keys: Array, descending: Array | None = None) -> npt.NDArray[np.intp] | None:
+    """Stable order of rows by some keys, the first key first; None when they are in order.
+
+    Args:
+        keys: Ascending keys.
+        descending: A last key of which the largest comes first.
+    """
     equal = np.ones(max(len(keys[0]) - 1, 0), dtype=bool)
+    in_order = True
     for key in keys:
-        if _is_constant(key):
-            continue
-        if np.any(equal & (key[:-1] > key[1:])):
-            return np.lexsort(keys[::-1])
-        equal &= key[:-1] == key[1:]
-    return None
+        if not is_constant(key):
+            in_order = in_order and not np.any(equal & (key[:-1] > key[1:]))
+            equal &= key[:-1] == key[1:]
+    if descending is not None:
+        in_order = in_order and not np.any(equal & (descending[:-1] < descending[1:]))
+    if in_order:
+        return None
+    last = () if descending is None else (-descending,)
+    return np.lexsort((*last, *keys[::-1]))
 
 
-def take(columns: _Columns, rows: npt.NDArray[np.intp]) -> _Columns:
+def take(columns: Columns, rows: npt.NDArray[np.intp]) -> Columns:
     """Rows of all columns of a table whose fields are arrays; a copy."""
     parts = {f.name: _pick(getattr(columns, f.name), rows) for f in fields(columns)}  # type: ignore[arg-type]
     return type(columns)(**parts)
 
 
-def _pick(column: _Array, rows: npt.NDArray[np.intp]) -> _Array:
-    if _is_constant(column) and len(rows):
+def _pick(column: Array, rows: npt.NDArray[np.intp]) -> Array:
+    if is_constant(column) and len(rows):
         return np.broadcast_to(column[0], len(rows))
     return column[rows]
 
@@ -220,38 +227,17 @@ def reorder(columns: object, order: npt.NDArray[np.intp] | None) -> None:
         return
     for field in fields(columns):  # type: ignore[arg-type]
         column = getattr(columns, field.name)
-        if not _is_constant(column):
+        if not is_constant(column):
             column[:] = column[order]
 
 
-def concatenate(tables: list[_Columns], kind: type[_Columns]) -> _Columns:
-    """One table of all; with the right types also when there is none.
-
-    The list is emptied, so that its columns can be freed one by one. A column that has one value
-    throughout takes no memory (`np.broadcast_to`).
-    """
-    names = {f.name: str(f.type) for f in fields(kind)}  # type: ignore[arg-type]
-    pieces = {name: [getattr(table, name) for table in tables] for name in names}
-    tables.clear()
-    columns = {name: _join(pieces.pop(name), _DTYPES[text]) for name, text in names.items()}
-    return kind(**columns)
-
-
-def _join(columns: list[_Array], dtype: type) -> _Array:
-    columns = [column for column in columns if len(column)]
-    if not columns:
-        return np.zeros(0, dtype)
-    if all(_is_constant(c) for c in columns) and len({int(c[0]) for c in columns}) == 1:
-        return np.broadcast_to(columns[0][0], sum(map(len, columns)))
-    return np.concatenate(columns)
-
-
-def _is_constant(column: _Array) -> bool:
-    """Whether a column is one value, stored once."""
-    return len(column) > 0 and column.strides == (0,)
-
-
-_DTYPES: Final = {"I32": np.int32, "I64": np.int64, "U8": np.uint8}
+def concatenate(tables: list[Columns], kind: type[Columns]) -> Columns:
+    """One table of all; with the right types also when there is none. The list is emptied."""
+    whole = GrowingTable(kind)
+    tables.reverse()
+    while tables:
+        whole.append(tables.pop())
+    return whole.finish()
 
 
 def missing_numbers(count: int) -> I64:
@@ -326,7 +312,7 @@ def _launches(host: HostColumns, pool: StringPool) -> Launches:
 
 
 def _host_events(host: HostColumns) -> HostEvents:
-    reorder(host, sort_order(host.thread, host.start_ps, -host.duration_ps))
+    reorder(host, sort_order(host.thread, host.start_ps, descending=host.duration_ps))
     return HostEvents(
         thread=host.thread,
         start_ps=host.start_ps,

@@ -23,7 +23,7 @@ from explane.capture.walk import walk_run
 from explane.capture.wire import LENGTH, VARINT, Buffer, Field, Span, WireError, fields, signed
 
 _EVENT_TAG: Final = 4 << 3 | LENGTH
-_BLOCK_BYTES: Final = 8 << 20
+_BLOCK_BYTES: Final = 4 << 20
 _LARGEST_EVENT_BYTES: Final = 256 << 20
 _PIECE_BYTES: Final = 4 << 20
 # A layout costs as much as some tens of events decoded field by field.
@@ -81,11 +81,13 @@ class Wanted:
     Attributes:
         stats: Name of the column for each stat id; other stats are skipped.
         skip_ids: Sorted metadata ids of events to leave out, or empty.
+        required: Name of a stat without which an event is left out; empty for all events.
         layouts: Layouts found so far with these stats, by size of the event, most useful first.
     """
 
     stats: Mapping[int, str]
     skip_ids: I64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    required: str = ""
     layouts: dict[int, list[Layout]] = field(default_factory=dict)
 
 
@@ -186,14 +188,22 @@ class _Decoder:
             rest = self._alike(sizes)
         if len(rest):
             self._one_field_at_a_time(rest)
+        columns = (self._numbers[1], self._numbers[2], self._numbers[3], self._aggregated)
+        whole = EventTable(*columns, self._stats, self._texts, n_skipped)
+        return self._required(whole) if self._wanted.required else whole
+
+    def _required(self, whole: EventTable) -> EventTable:
+        """Only the events that have the required stat."""
+        column = whole.stats.get(self._wanted.required)
+        rows = np.zeros(0, np.intp) if column is None else np.flatnonzero(column.field)
         return EventTable(
-            self._numbers[1],
-            self._numbers[2],
-            self._numbers[3],
-            self._aggregated,
-            self._stats,
-            self._texts,
-            n_skipped,
+            whole.metadata_id[rows],
+            whole.offset_ps[rows],
+            whole.duration_ps[rows],
+            whole.aggregated[rows],
+            {n: StatColumn(c.field[rows], c.value[rows]) for n, c in whole.stats.items()},
+            whole.texts,
+            whole.n_skipped,
         )
 
     def _alike(self, sizes: I64) -> Rows:
@@ -248,7 +258,9 @@ class _Decoder:
             raise WireError(self._block.base + start + damage.offset, damage.reason) from damage
 
     def _take(self, layout: Layout, rows: Rows, words: U64) -> None:
-        """Decode events of one layout."""
+        """Decode events of one layout, unless it lacks the required stat."""
+        if self._wanted.required and self._wanted.required not in layout.stats:
+            return
         for number, place in layout.numbers.items():
             self._numbers[number][rows] = column_values(words, place)
         if layout.aggregated:

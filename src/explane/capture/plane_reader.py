@@ -6,9 +6,10 @@ often something happened, not when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,11 +24,13 @@ from explane.capture.assemble import (
 )
 from explane.capture.classify import LineRole, role_of_line
 from explane.capture.events import EventTable, Wanted, event_tables, read_head
+from explane.capture.growing import GrowingTable
 from explane.capture.layouts import Layout
-from explane.capture.model import I32, I64, U8, Device, Kind
+from explane.capture.model import I32, I64, U8, Device, Kind, Thread
+from explane.capture.options import ReadOptions
 from explane.capture.planes import XLine, XPlane, read_stat
 from explane.capture.stats import PlaneValues, stat_ids
-from explane.capture.wire import Buffer
+from explane.capture.wire import Buffer, WireError
 from explane.units import PS_PER_NS
 
 # Stat name -> column. Names as in xplane_schema and the collectors.
@@ -81,80 +84,102 @@ class Counts:
         self.skipped_lines += other.skipped_lines
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePlane:
-    """One `/device:GPU:N` plane."""
-
-    device: Device
-    tables: list[DeviceColumns]
-    counts: Counts
-
-
-@dataclass(frozen=True, slots=True)
-class HostPlane:
-    """One host plane.
+class PlaneReader:
+    """Reads planes of one file into growing tables over one pool of strings.
 
     Attributes:
-        lines: Heads of its lines.
-        called: Launches, each table with the position of its line.
-        others: Other events, likewise.
+        devices: Events of all GPU streams so far.
+        called: Launches of all host threads so far.
+        others: Other host events so far.
+        threads: Host threads so far.
+        counts: What was met so far.
     """
 
-    lines: list[XLine]
-    called: list[tuple[int, HostColumns]]
-    others: list[tuple[int, HostColumns]]
-    counts: Counts
-
-
-class PlaneReader:
-    """Reads planes of one file into columns over one pool of strings."""
-
-    def __init__(self, buffer: Buffer, pool: StringPool):
+    def __init__(self, buffer: Buffer, pool: StringPool, options: ReadOptions):
+        self.devices = GrowingTable(DeviceColumns)
+        self.called = GrowingTable(HostColumns)
+        self.others = GrowingTable(HostColumns)
+        self.threads: list[Thread] = []
+        self.counts = Counts()
+        self._thread_of: dict[tuple[int, str], int] = {}
         self._buffer = buffer
         self._pool = pool
+        self._options = options
         self._layouts: dict[frozenset[tuple[int, str]], dict[int, list[Layout]]] = {}
 
-    def device(self, plane: XPlane, ordinal: int) -> DevicePlane:
-        """Streams of a GPU plane. Lines without GPU work are named and left undecoded."""
+    def read_device(self, plane: XPlane, ordinal: int) -> Device:
+        """Add the streams of a GPU plane. Lines without GPU work are named and left undecoded.
+
+        Raises:
+            WireError: The plane is damaged; nothing of it was added.
+        """
         values = self.values(plane)
         wanted = self._wanted(plane, _DEVICE_STATS)
-        counts, tables, streams = Counts(), [], {}
-        for span in plane.lines:
-            line, first = read_head(self._buffer, span)
-            name = self._pool.decode(line.name or line.display_name)
-            if role_of_line(name, line.line_id) is not LineRole.STREAM:
-                counts.skipped_lines.append(name)
-                continue
-            streams[line.line_id] = name
-            parts = []
-            for table in event_tables(self._buffer, line, first, wanted):
-                parts.append(_device_columns(table, ordinal, values))
-                counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-            tables += [_on_stream(_from_start(part, line), line.line_id) for part in parts]
-        _finish(counts, values)
-        device = Device(ordinal, plane.name, self.plane_stats(plane, values), streams)
-        return DevicePlane(device, tables, counts)
+        counts, streams = Counts(), {}
+        with _all_or_nothing(self.devices):
+            for span in plane.lines:
+                line, position = read_head(self._buffer, span)
+                name = self._pool.decode(line.name or line.display_name)
+                if role_of_line(name, line.line_id) is not LineRole.STREAM:
+                    counts.skipped_lines.append(name)
+                    continue
+                first = len(self.devices)
+                for table in event_tables(self._buffer, line, position, wanted):
+                    self.devices.append(_device_columns(table, ordinal, values))
+                    counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+                streams[line.line_id] = name
+                self.devices.fill("stream", first, line.line_id)
+                _from_start(self.devices, first, line)
+            stats = self.plane_stats(plane, values)
+        self._count(counts, values)
+        return Device(ordinal, plane.name, stats, streams)
 
-    def host(self, plane: XPlane, *, python_events: bool) -> HostPlane:
-        """Threads of a host plane; without python events they are only counted."""
+    def read_host(self, plane: XPlane) -> None:
+        """Add the threads of a host plane, as far as the options want their events.
+
+        Raises:
+            WireError: The plane is damaged; nothing of it was added.
+        """
         values = self.values(plane)
+        wanted = self._host_wanted(plane)
+        tables = (self.called, self.others)
+        counts = Counts()
+        with _all_or_nothing(*tables):
+            for span in plane.lines:
+                line, position = read_head(self._buffer, span)
+                firsts = [len(table) for table in tables]
+                for events in event_tables(self._buffer, line, position, wanted):
+                    for table, part in zip(tables, _host_parts(events, values), strict=True):
+                        table.append(part)
+                    counts.n_aggregated += int(np.count_nonzero(events.aggregated))
+                    counts.n_python_events += events.n_skipped
+                thread = self._thread(line)
+                for table, first in zip(tables, firsts, strict=True):
+                    _from_start(table, first, line)
+                    table.fill("thread", first, thread)
+        self._count(counts, values)
+
+    def _thread(self, line: XLine) -> int:
+        """Index of a line's thread: lines with one id are one thread, whatever plane has them."""
+        name = self._pool.decode(line.name or line.display_name)
+        key = (line.line_id, "" if line.line_id else name)
+        if key not in self._thread_of:
+            self._thread_of[key] = len(self.threads)
+            self.threads.append(Thread(line.line_id, name))
+        return self._thread_of[key]
+
+    def _count(self, counts: Counts, values: PlaneValues) -> None:
+        counts.n_missing_names = values.n_missing_names
+        counts.n_bad_compressed = values.n_bad_compressed
+        self.counts.add(counts)
+
+    def _host_wanted(self, plane: XPlane) -> Wanted:
         wanted = self._wanted(plane, _HOST_STATS)
-        if not python_events:
+        if not self._options.host_events:
+            wanted = replace(wanted, required="correlation_id")
+        if not (self._options.host_events and self._options.python_events):
             wanted = replace(wanted, skip_ids=self._python_ids(plane))
-        read = HostPlane([], [], [], Counts())
-        for span in plane.lines:
-            line, first = read_head(self._buffer, span)
-            parts = []
-            for table in event_tables(self._buffer, line, first, wanted):
-                parts.append(split_host(_host_columns(table, values)))
-                read.counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-                read.counts.n_python_events += table.n_skipped
-            at = len(read.lines)
-            read.called.extend((at, _from_start(called, line)) for called, _ in parts)
-            read.others.extend((at, _from_start(others, line)) for _, others in parts)
-            read.lines.append(line)
-        _finish(read.counts, values)
-        return read
+        return wanted
 
     def _wanted(self, plane: XPlane, names: Mapping[str, str]) -> Wanted:
         """What to decode; planes that give their stats the same ids share what was learnt."""
@@ -183,32 +208,35 @@ class PlaneReader:
         return stats
 
 
-def _finish(counts: Counts, values: PlaneValues) -> None:
-    counts.n_missing_names = values.n_missing_names
-    counts.n_bad_compressed = values.n_bad_compressed
+@contextmanager
+def _all_or_nothing(*tables: GrowingTable[Any]) -> Iterator[None]:
+    """Take back what was added when a plane turns out to be damaged."""
+    counts = [len(table) for table in tables]
+    try:
+        yield
+    except WireError:
+        for table, count in zip(tables, counts, strict=True):
+            table.truncate(count)
+        raise
 
 
-_Table = TypeVar("_Table", DeviceColumns, HostColumns)
-
-
-def _from_start(table: _Table, line: XLine) -> _Table:
-    """Starts counted from the session instead of the line.
+def _from_start(table: GrowingTable[Any], first: int, line: XLine) -> None:
+    """Count the starts of rows from `first` on from the session instead of the line.
 
     What int64 can't hold becomes the largest int64, which the time rule then rejects.
     """
-    base, offset = line.timestamp_ns * PS_PER_NS, table.start_ps
+    if first == len(table):
+        return
+    starts = table.rows("start_ps", first)
+    base = line.timestamp_ns * PS_PER_NS
     room = _TIME_LIMIT_PS - abs(base)
     if room < 0:
-        return replace(table, start_ps=np.full_like(offset, _TIME_LIMIT_PS))
-    if len(offset) and (int(offset.max()) > room or int(offset.min()) < -room):
-        fits = (offset <= room) & (offset >= -room)
-        return replace(table, start_ps=np.where(fits, offset + base * fits, _TIME_LIMIT_PS))
-    offset += base
-    return table
-
-
-def _on_stream(table: DeviceColumns, line_id: int) -> DeviceColumns:
-    return replace(table, stream=np.broadcast_to(np.int64(line_id), len(table.name)))
+        starts[:] = _TIME_LIMIT_PS
+        return
+    beyond = np.flatnonzero((starts > room) | (starts < -room))
+    starts[beyond] = 0
+    starts += base
+    starts[beyond] = _TIME_LIMIT_PS
 
 
 def _device_columns(table: EventTable, ordinal: int, values: PlaneValues) -> DeviceColumns:
@@ -259,8 +287,13 @@ def _hints(table: EventTable, rows: I64) -> U8:
     return hint
 
 
-def _host_columns(table: EventTable, values: PlaneValues) -> HostColumns:
+def _host_parts(table: EventTable, values: PlaneValues) -> tuple[HostColumns, HostColumns]:
+    """Launches and other events of a table."""
     rows = np.flatnonzero(~table.aggregated)
+    return split_host(_host_columns(table, rows, values))
+
+
+def _host_columns(table: EventTable, rows: I64, values: PlaneValues) -> HostColumns:
     count = len(rows)
 
     def number(name: str) -> I64:

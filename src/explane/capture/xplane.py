@@ -14,19 +14,10 @@ import mmap
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from explane.capture.assemble import (
-    DeviceColumns,
-    HostColumns,
-    StringPool,
-    assemble_parts,
-    concatenate,
-)
+from explane.capture.assemble import StringPool, assemble_parts
 from explane.capture.model import (
     MISSING,
     Capture,
@@ -34,12 +25,10 @@ from explane.capture.model import (
     Note,
     NoteKind,
     StoredProgram,
-    Thread,
 )
 from explane.capture.options import ReadOptions
-from explane.capture.plane_reader import Counts, PlaneReader
+from explane.capture.plane_reader import PlaneReader
 from explane.capture.planes import (
-    XLine,
     XPlane,
     XSpace,
     plane_name,
@@ -111,15 +100,9 @@ class _Reader:
         self.size = size
         self.options = options
         self.pool = StringPool()
-        self.planes = PlaneReader(buffer, self.pool)
+        self.planes = PlaneReader(buffer, self.pool, options)
         self.damages: list[Note] = []
-        self.counts = Counts()
-        self.device_tables: list[DeviceColumns] = []
-        self.called_tables: list[HostColumns] = []
-        self.other_tables: list[HostColumns] = []
         self.devices: list[Device] = []
-        self.threads: list[Thread] = []
-        self.thread_of: dict[tuple[int, str], int] = {}
         self.programs: dict[int, StoredProgram] = {}
         self.session: dict[str, int | float | str] = {}
         self.other: list[str] = []
@@ -145,39 +128,15 @@ class _Reader:
     def _read_plane(self, plane: XPlane) -> None:
         device = _DEVICE_PLANE.match(plane.name)
         if device:
-            self._read_device(plane, int(device.group(1)))
+            self.devices.append(self.planes.read_device(plane, int(device.group(1))))
         elif plane.name in _HOST_PLANES:
-            self._read_host(plane)
+            self.planes.read_host(plane)
         elif plane.name == _METADATA_PLANE:
             self._read_programs(plane)
         elif plane.name == _SESSION_PLANE:
             self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
         else:
             self.other.append(plane.name)
-
-    def _read_device(self, plane: XPlane, ordinal: int) -> None:
-        read = self.planes.device(plane, ordinal)
-        self.devices.append(read.device)
-        self.device_tables += read.tables
-        self.counts.add(read.counts)
-
-    def _read_host(self, plane: XPlane) -> None:
-        options = self.options
-        kept = options.python_events and options.host_events
-        read = self.planes.host(plane, python_events=kept)
-        threads = [self._thread(line) for line in read.lines]
-        self.called_tables += [_on_thread(table, threads[at]) for at, table in read.called]
-        self.other_tables += [_on_thread(table, threads[at]) for at, table in read.others]
-        self.counts.add(read.counts)
-
-    def _thread(self, line: XLine) -> int:
-        """Index of a line's thread: lines with one id are one thread, whatever plane has them."""
-        name = self.pool.decode(line.name or line.display_name)
-        key = (line.line_id, "" if line.line_id else name)
-        if key not in self.thread_of:
-            self.thread_of[key] = len(self.threads)
-            self.threads.append(Thread(line.line_id, name))
-        return self.thread_of[key]
 
     def _read_programs(self, plane: XPlane) -> None:
         values = self.planes.values(plane)
@@ -214,20 +173,16 @@ class _Reader:
         )
 
     def _capture(self, space: XSpace) -> Capture:
-        records = assemble_parts(
-            concatenate(self.device_tables, DeviceColumns),
-            concatenate(self.called_tables, HostColumns),
-            concatenate(self.other_tables, HostColumns),
-            self.pool,
-            self.options,
-        )
+        planes = self.planes
+        tables = planes.devices.finish(), planes.called.finish(), planes.others.finish()
+        records = assemble_parts(*tables, self.pool, self.options)
         texts = [
             tuple(map(self.pool.decode, raws))
             for raws in (space.errors, space.warnings, space.hostnames)
         ]
         errors, warnings, hostnames = texts
         found = [*self.damages, *message_notes(errors + warnings), *records.notes]
-        found += count_notes(self.counts, self.pool.n_invalid)
+        found += count_notes(planes.counts, self.pool.n_invalid)
         return Capture(
             host=next(filter(None, hostnames), self.path.name.removesuffix(".xplane.pb")),
             path=self.path,
@@ -236,7 +191,7 @@ class _Reader:
             kernels=records.kernels,
             host_events=records.host_events,
             launches=records.launches,
-            threads=tuple(self.threads),
+            threads=tuple(planes.threads),
             devices=tuple(self.devices),
             markers=records.markers,
             programs=self.programs,
@@ -246,7 +201,7 @@ class _Reader:
             other_planes=tuple(self.other),
             notes=tuple(found),
             partial=bool(self.damages),
-            n_python_events=records.n_python_events + self.counts.n_python_events,
+            n_python_events=records.n_python_events + planes.counts.n_python_events,
         )
 
 
@@ -259,7 +214,3 @@ def _program_id(key: int, name: str, stat: object) -> int:
         return integer(str(stat))
     found = _PROGRAM_ID.search(name)
     return integer(found.group(1)) if found else key
-
-
-def _on_thread(table: HostColumns, thread: int) -> HostColumns:
-    return replace(table, thread=np.broadcast_to(np.int32(thread), len(table.name)))
