@@ -305,3 +305,55 @@ def test_simulated_captures_have_equal_steps(name: str, n_steps: int, n_kernels:
     n_devices = len(set(data.kernels.device.tolist()))
     assert len(steps) == n_steps * n_devices
     assert len(data.kernels) == n_steps * n_devices * next(iter(n_kernels))
+
+
+def test_work_launched_after_its_marker_has_closed() -> None:
+    # Another thread dispatches: each launch comes 3 ms after its 1 ms marker began.
+    kernels = [K((10 * i + 5) * MS, MS, call=i) for i in range(4)]
+    calls = [L((10 * i + 3) * MS, 9, i, thread=1) for i in range(4)]
+    events = [E(10 * i * MS, MS, "train", step=i) for i in range(4)]
+    steps = find_steps(capture(kernels, calls, events))
+    assert steps.kernel_step.tolist() == [0, 1, 2, 3]
+    assert "marker that began last" in " ".join(steps.notes)
+
+
+def test_of_nested_markers_the_name_with_most_work_makes_the_steps() -> None:
+    kernels = [
+        K((10 * i + j + 2) * MS, MS // 2, call=10 * i + j) for i in range(4) for j in (0, 4)
+    ]
+    calls = [L((10 * i + j + 1) * MS, 9, 10 * i + j) for i in range(4) for j in (0, 4)]
+    events = [E(10 * i * MS, 9 * MS, "train", step=i) for i in range(4)]
+    events += [E((10 * i + 5) * MS, MS, "inner", step=100 + i) for i in range(4)]
+    steps = find_steps(capture(kernels, calls, events))
+    assert steps.kernel_step.tolist() == [i for i in range(4) for _ in range(2)]
+
+
+def test_markers_of_two_threads_are_not_mixed() -> None:
+    kernels = [K((10 * i + 2) * MS, MS, call=i) for i in range(4)]
+    calls = [L((10 * i + 1) * MS, 9, i) for i in range(4)]
+    events = [E(10 * i * MS, 9 * MS, "train", thread=0, step=i) for i in range(4)]
+    events += [E(20 * MS, 2 * MS, "eval", thread=1, step=7)]
+    assert find_steps(capture(kernels, calls, events)).step.tolist() == [0, 1, 2, 3]
+
+
+def test_without_program_ids_the_module_s_name_tells_the_program() -> None:
+    kernels = []
+    for i in range(4):
+        kernels += [
+            K((10 * i + j) * MS, MS, name, module="jit_step") for j, name in enumerate("abc")
+        ]
+        kernels.append(K((10 * i + 5) * MS, MS // 9, f"other{i}", module="jit_init"))
+    steps = find_steps(capture(kernels))
+    assert steps.source == "inferred_execution"
+    assert steps.n_kernels.tolist() == [3, 4, 4, 4]
+
+
+def test_overlapping_execute_events_say_nothing() -> None:
+    kernels, calls, events = [], [], []
+    for i in range(4):
+        events.append(E(i * 10 * MS, 14 * MS, "PjitFunction(step)"))
+        for j, name in enumerate("abc"):
+            calls.append(L((10 * i + 4 * j) * MS, 9, 10 * i + j))
+            kernels.append(K((10 * i + 4 * j) * MS + MS, MS, name, 10 * i + j, program=1))
+    steps = find_steps(capture(kernels, calls, events))
+    assert steps.n_kernels.tolist() == [3, 3, 3, 3], "from the sequence of launches"

@@ -362,3 +362,17 @@ def test_idle_inside_graphs_is_given_as_a_range() -> None:
     assert row["idle_ratio"] == pytest.approx(0.09, abs=0.001)
     assert row["idle_least_ratio"] == pytest.approx(0.009, abs=0.001)
     assert any("inside graph launches" in text for text in found.remarks)
+
+
+def test_exactly_as_many_events_as_the_collector_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = training()
+    monkeypatch.setattr("explane.analysis.coverage._LIMITS", (len(data.kernels),))
+    assert "12 GPU events: the collector's limit was reached" in withheld(data)
+
+
+def test_compilation_is_named_beside_the_verdict() -> None:
+    data = training()
+    last = int(data.launches.start_ps[-3])
+    compiling = E(last - 400 * US, 300 * US, "XlaCompile:#module=jit_f#", thread=4)
+    found = judge(capture(*_parts_of(data), [*_markers(data), compiling]))
+    assert any("compiles for 300.000 µs" in text for text in found.remarks)
