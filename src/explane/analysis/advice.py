@@ -2,7 +2,7 @@
 
 The range of an estimate goes over two methods and over the steps that were played: *replay* plays
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
-critical path away. Nothing was run: every estimate is inferred, and every knob is a hypothesis.
+critical path away; half the span of the steps' own lengths is added on both sides. Nothing was run: every estimate is inferred, and every knob is a hypothesis.
 
 Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
 added up.
@@ -40,6 +40,9 @@ ADVICE_SCHEMA = {
 """Columns of `advice.csv`. `what` names a part of a cause (a host event). `step_ps`, `replay_ps`
 and `subtraction_ps` are of the median step."""
 
+UPPER_BOUNDS: Final = frozenset({"low_rate", "layout"})
+"""Causes whose saving can only be bounded from above: the range ends with the step as it is."""
+
 FLOOR_RATIO: Final = 0.005
 """Causes with a smaller share of the step are not ranked."""
 
@@ -51,7 +54,7 @@ def advice_table(
     evidence: Mapping[str, str],
     steps: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Causes of one host, the largest first.
+    """Causes of one host: what both methods agree to save first, then what either may save.
 
     Args:
         host: Host label.
@@ -67,8 +70,9 @@ def advice_table(
     ]
     rows += _recompile(host, steps, evidence)
     table = pl.DataFrame([r for r in rows if r], schema=ADVICE_SCHEMA, orient="row")
+    sure_ps = pl.max_horizontal(pl.col("step_ps") - pl.col("high_ps"), 0)
     ranked = table.filter(pl.col("critical_path_ratio") >= FLOOR_RATIO).sort(
-        ["critical_path_ps", "cause", "what"], descending=[True, False, False]
+        [sure_ps, "critical_path_ps", "cause", "what"], descending=[True, True, False, False]
     )
     present = set(ranked["cause"].to_list())
     overlaps = [
@@ -100,7 +104,9 @@ def _row(
         return None
     row = median.row(0, named=True)
     both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
-    low, high = min(both), max(both)
+    noise = _noise_ps(part["step_ps"])
+    low = min(both) - noise
+    high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + noise
     saved = max(row["step_ps"] - row["subtraction_ps"], row["step_ps"] - row["replay_ps"], 0)
     text = CAUSE_TEXTS[cause]
     seen = f"during {what}" if what else evidence.get(cause, "")
@@ -109,6 +115,11 @@ def _row(
         text.assumption, text.knob, what, host, seen, text.proof,
         row["replay_ps"], row["subtraction_ps"], part.height,
     )  # fmt: skip
+
+
+def _noise_ps(lengths: pl.Series) -> int:
+    """How much steps differ without any change: half the span of the played steps' lengths."""
+    return int(str((lengths.max() - lengths.min()) // 2)) if len(lengths) > 1 else 0  # type: ignore[operator]
 
 
 def _recompile(

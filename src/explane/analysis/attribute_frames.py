@@ -35,11 +35,13 @@ class Frames:
         ranges: (first, end) of each frame in the schedule.
         span: (first, end) of the places that each kernel's launch took; the launch's frame where
             kernels of this program were lost, since then its ends may be missing.
+        dense: Nothing is missing between the first and the last place of launches.
     """
 
     of_kernel: Ints
     ranges: Sequence[tuple[int, int]]
     span: tuple[Ints, Ints]
+    dense: bool = True
 
 
 def find_frames(
@@ -61,10 +63,10 @@ def find_frames(
     frame[learn], learned = _learn(places.position[rows], local, learn, len(ranges))
     of_kernel[rows] = frame[local]
     ranges += learned
-    low, high = _spans(schedule, places.position[rows], local, frame, ranges)
+    low, high, dense = _spans(schedule, places.position[rows], local, frame, ranges)
     first, end = np.full_like(of_kernel, -1), np.full_like(of_kernel, -1)
     first[rows], end[rows] = low[local], high[local]
-    return Frames(of_kernel, ranges, (first, end))
+    return Frames(of_kernel, ranges, (first, end), dense)
 
 
 def _spans(
@@ -73,7 +75,7 @@ def _spans(
     local: Ints,
     frame: Ints,
     ranges: Sequence[tuple[int, int]],
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Ints, bool]:
     """(first, end) of the places of each launch, or of its frame where kernels are missing.
 
     Graph launches of a lossless capture are dense: between their first and last place nothing is
@@ -88,9 +90,9 @@ def _spans(
     pairs = np.unique(np.stack([local[placed], position[placed]]), axis=1)
     found = np.bincount(pairs[0], required[pairs[1]], len(frame))[framed]
     if found.sum() >= _DENSE * expected.sum():
-        return low, high + 1
+        return low, high + 1, True
     bounds = np.array([*ranges, (-1, -1)], dtype=np.int64)
-    return bounds[frame, 0], bounds[frame, 1]
+    return bounds[frame, 0], bounds[frame, 1], False
 
 
 def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:

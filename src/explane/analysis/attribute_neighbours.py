@@ -17,7 +17,7 @@ FAR_PS: Final = 1 << 60
 
 _SHIFT: Final = 32
 _SLACK_PS: Final = 200_000
-_MAX_BROKEN: Final = 0.05
+_MAX_BROKEN: Final = 0.02
 _SAMPLE: Final = 64
 
 
@@ -112,12 +112,15 @@ class Neighbours:
     waits: bool
 
 
-def neighbours(kernels: GraphKernels, reads: Sequence[Sequence[int]]) -> Neighbours:
+def neighbours(
+    kernels: GraphKernels, reads: Sequence[Sequence[int]], waits: bool | None = None
+) -> Neighbours:
     """Neighbours of every kernel of a program.
 
     Args:
         kernels: The kernels.
         reads: For each place, the places whose results it reads.
+        waits: Whether kernels wait for what they read; None: found out from settled ones.
     """
     order = np.lexsort((kernels.start_ps, kernels.stream, kernels.group))
     group = kernels.group[order]
@@ -139,7 +142,7 @@ def neighbours(kernels: GraphKernels, reads: Sequence[Sequence[int]]) -> Neighbo
         _free_since(kernels, order, lane),
         everywhere,
         _timetable(kernels, main),
-        _waits_for_inputs(kernels, everywhere, reads),
+        _waits_for_inputs(kernels, everywhere, reads) if waits is None else waits,
     )
 
 

@@ -59,6 +59,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(
         types=types.of_row,
+        family=np.array([t.family for t in types.types], dtype=np.int64)[types.of_row],
         group=groups.group[rows],
         device=table.device[rows].astype(np.int64),
         stream=table.stream[rows],

@@ -93,6 +93,7 @@ class _Repair:
         self.fixed = np.zeros(n, dtype=np.bool_)
         self.around: Neighbours | None = None
         self.log_duration = np.zeros(n)
+        self.identity = _identities(kernels)
         self.needs = _dependencies(schedule)
         self.initial = places.position
         self.n_streams = _streams_of_groups(kernels.group, kernels.stream)
@@ -119,6 +120,7 @@ class _Repair:
                 self.fixed,
             ),
             self.needs.reads,
+            self.around.waits if self.around is not None else None,
         )
         self.log_duration = self._device_free_durations()
 
@@ -146,12 +148,12 @@ class _Repair:
         index = np.full((int(fits.sum()), len(group.slots)), -1, dtype=np.int64)
         index[launch, column] = rows
         complete = counts[fits] == self._inside(index, group.slots).sum(axis=1)
+        certain = (self.n_streams[index[:, 0]] == 1) & (self.frames.dense | complete)
         initial = self._initial(index, group.slots, complete)
-        if (complete & (self.n_streams[index[:, 0]] == 1)).all():
-            result = Assignment(initial, np.full(initial.shape, np.inf))
-        else:
-            result = assign(self._candidates(index, group), initial, complete)
-        self._write(index, group, result, complete)
+        if certain.all():
+            return
+        result = assign(self._candidates(index, group), initial, complete, certain)
+        self._write(index[~certain], group, result.of(~certain), complete[~certain])
 
     def _inside(self, index: Ints, slots: Ints) -> Bools:
         """(U, g): slots within the span of each launch."""
@@ -194,6 +196,7 @@ class _Repair:
             start_ps=start,
             stream=self.kernels.stream[rows],
             log_duration=self.log_duration[rows],
+            types=np.where(index >= 0, self.identity[rows], -1),
             evidence=evidence(kernel, group.slots, self.around, self.needs, scale_ps),
             timed=LaunchKind.COLLECTIVE not in kinds,
             scale_ps=scale_ps,
@@ -208,6 +211,12 @@ class _Repair:
         self.position[rows] = np.where(doubtful, -1, group.slots[slot])
         self.ambiguous[rows] = doubtful
         self.fixed[rows] = margin >= _FIXED_MARGIN
+
+
+def _identities(kernels: ProgramKernels) -> Ints:
+    """What is the same at every launch of a graph: the node where it is known, else the type."""
+    columns = np.stack([kernels.node, np.where(kernels.node >= 0, kernels.device, kernels.types)])
+    return np.asarray(np.unique(columns, axis=1, return_inverse=True)[1]).reshape(-1)
 
 
 def _dependencies(schedule: Schedule) -> Dependencies:

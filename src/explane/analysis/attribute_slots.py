@@ -1,8 +1,9 @@
-"""The slots of a frame: which kernel types its launches take, learned from all graph launches.
+"""The slots of a frame: which places take which kernels, learned from all its graph launches.
 
-Every launch of a graph runs the same kernels, so a place that took a kernel of some type in most
-launches takes that type in all. Types with one slot in a frame are settled by that alone. The
-slots of a type with several are left to `attribute_swaps`.
+Every launch of a graph runs the same kernels, so what most launches gave to a place it takes in
+all. Kernels that XLA named share slots with kernels of their own name; library kernels, copies and
+fills share them with their family, since what tells two of them apart (shape, size, duration) is
+itself learned. A group with one slot is settled; others are left to `attribute_swaps`.
 """
 
 from __future__ import annotations
@@ -27,18 +28,16 @@ _RARE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class SlotGroup:
-    """Kernels of one type in the launches of one frame, and the places they may have.
+    """Kernels of one name or family in the launches of one frame, and the places they may have.
 
     Attributes:
         frame: Index of the frame.
-        kernel_type: The type.
-        slots: Places, ascending; a place stands as often as it takes kernels of the type.
+        slots: Places, ascending; a place stands as often as it takes kernels of the group.
         rows: Kernels (index into the program's kernels), by launch and start.
-        named: The type's own name supports the places.
+        named: The kernels' own name supports the places.
     """
 
     frame: int
-    kernel_type: int
     slots: Ints
     rows: Ints
     named: bool
@@ -47,79 +46,84 @@ class SlotGroup:
 def slot_groups(
     scores: Scores, kernels: ProgramKernels, places: Places, frames: Frames
 ) -> Iterator[SlotGroup]:
-    """Every (frame, type) that occurs, with its slots."""
+    """Every group of kernels that share slots."""
     rows = np.flatnonzero(frames.of_kernel >= 0)
     if not len(rows):
         return
-    order = rows[np.lexsort((rows, kernels.types[rows], frames.of_kernel[rows]))]
-    frame, kernel_type = frames.of_kernel[order], kernels.types[order]
-    cuts = np.flatnonzero((np.diff(frame) != 0) | (np.diff(kernel_type) != 0)) + 1
-    owners = _owners(kernels, places, frames, rows)
+    key = _keys(scores, kernels)
+    order = rows[np.lexsort((rows, key[rows], frames.of_kernel[rows]))]
+    cuts = np.flatnonzero((np.diff(frames.of_kernel[order]) != 0) | (np.diff(key[order]) != 0)) + 1
+    taken = _Taken(kernels, places, frames, rows, key)
     for part in np.split(order, cuts):
-        f, t = int(frames.of_kernel[part[0]]), int(kernels.types[part[0]])
-        first, end = frames.ranges[f]
-        fitting = scores.first[t, first:end]
-        named = np.flatnonzero(fitting >= STRONG) + first
-        if len(named) > 1:
-            named = named[[owners.owner.get((f, p), t) == t for p in named.tolist()]]
-        slots = named
-        if not len(named):
-            free = np.flatnonzero(fitting >= FITTING) + first
-            free = free[[(f, p) not in owners.owner for p in free.tolist()]]
-            slots = np.sort(np.concatenate((owners.slots.get((f, t), free[:0]), free)))
-        yield SlotGroup(f, t, slots, part, bool(len(named)))
+        f, k = int(frames.of_kernel[part[0]]), int(key[part[0]])
+        fitting = scores.first[kernels.types[part[0]], slice(*frames.ranges[f])]
+        named = np.flatnonzero(fitting >= STRONG) + frames.ranges[f][0]
+        if len(named):
+            slots = named[[taken.owner.get((f, p), k) == k for p in named.tolist()]]
+            yield SlotGroup(f, slots if len(slots) else named, part, True)
+        else:
+            n_usual = int(np.unique(kernels.group[part], return_counts=True)[1].max())
+            likely = np.flatnonzero(fitting >= FITTING) + frames.ranges[f][0]
+            slots = taken.slots_of(f, k, n_usual, likely[:0] if frames.dense else likely)
+            yield SlotGroup(f, slots, part, False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Owners:
-    """Which type took which place in most launches.
-
-    Attributes:
-        slots: Places by (frame, type).
-        owner: Type of the first kernel by (frame, place).
-    """
-
-    slots: dict[tuple[int, int], Ints]
-    owner: dict[tuple[int, int], int]
+def _keys(scores: Scores, kernels: ProgramKernels) -> Ints:
+    """What kernels share slots by: their type where a name supports it, else their family."""
+    named = (scores.first >= STRONG).any(axis=1)
+    return np.where(named[kernels.types], kernels.types, -1 - kernels.family)
 
 
-def _owners(kernels: ProgramKernels, places: Places, frames: Frames, rows: Ints) -> _Owners:
-    """Places that most launches gave to each type.
+class _Taken:
+    """Which places most launches gave to which kernels."""
 
-    A place that takes several kernels has one slot for each (its n-th kernel).
-    """
-    placed = rows[places.position[rows] >= 0]
-    nth = _nth_of_place(kernels, places, placed)
-    columns = np.stack(
-        [frames.of_kernel[placed], places.position[placed], nth, kernels.types[placed]]
-    )
-    distinct, counts = np.unique(columns, axis=1, return_counts=True)
-    best = np.lexsort((-counts, distinct[2], distinct[1], distinct[0]))
-    slot = distinct[:3, best]
-    top = np.ones(len(best), dtype=np.bool_)
-    top[1:] = (np.diff(slot, axis=1) != 0).any(axis=0)
-    launches = np.unique(np.stack([frames.of_kernel[placed], kernels.group[placed]]), axis=1)
-    n_launches = np.bincount(launches[0], minlength=len(frames.ranges))
-    found: dict[tuple[int, int], list[int]] = {}
-    owner: dict[tuple[int, int], int] = {}
-    for i in best[top]:
-        f, p, n, t = distinct[:, i].tolist()
-        first, end = frames.ranges[f]
-        if first <= p < end and _RARE * counts[i] >= n_launches[f]:
-            found.setdefault((f, t), []).append(p)
-            if n == 0:
-                owner[f, p] = t
-    slots = {key: np.sort(np.array(value, dtype=np.int64)) for key, value in found.items()}
-    return _Owners(slots, owner)
+    def __init__(
+        self, kernels: ProgramKernels, places: Places, frames: Frames, rows: Ints, key: Ints
+    ) -> None:
+        placed = rows[places.position[rows] >= 0]
+        frame, position = frames.of_kernel[placed], places.position[placed]
+        first, end = np.array([*frames.ranges]).T
+        inside = (position >= first[frame]) & (position < end[frame])
+        placed, frame, position = placed[inside], frame[inside], position[inside]
+        nth = _running_number(kernels.group[placed], position, key[placed], placed)
+        pairs = np.unique(np.stack([frame, kernels.group[placed]]), axis=1)
+        self.n_launches = np.bincount(pairs[0], minlength=len(frames.ranges))
+        table, counts = np.unique(
+            np.stack([frame, key[placed], position, nth]), axis=1, return_counts=True
+        )
+        self.votes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.owner: dict[tuple[int, int], int] = {}
+        best: dict[tuple[int, int], int] = {}
+        for (f, k, p, n), count in zip(table.T.tolist(), counts.tolist(), strict=True):
+            self.votes.setdefault((f, k), []).append((count, p))
+            if n == 0 and count > best.get((f, p), 0):
+                best[f, p], self.owner[f, p] = count, k
+
+    def slots_of(self, frame: int, key: int, n_usual: int, likely: Ints) -> Ints:
+        """Places of a family: the most voted, and likely ones that nothing else took.
+
+        Args:
+            frame: Index of the frame.
+            key: The family's key.
+            n_usual: Most kernels of the family in one launch.
+            likely: Places that run just such kernels, where the votes may have missed some.
+        """
+        votes = sorted(self.votes.get((frame, key), ()), key=lambda v: (-v[0], v[1]))
+        least = self.n_launches[frame] / _RARE
+        kept = [p for i, (count, p) in enumerate(votes) if count >= least or i < n_usual]
+        if not len(likely) and votes:
+            kept = [p for _, p in votes[:n_usual]]
+        own = {p for p in likely.tolist() if self.owner.get((frame, p), key) == key}
+        return np.sort(np.array(kept + sorted(own - set(kept)), dtype=np.int64))
 
 
-def _nth_of_place(kernels: ProgramKernels, places: Places, placed: Ints) -> Ints:
-    """How many kernels of the same launch and place come before each."""
-    key = np.lexsort((placed, places.position[placed], kernels.group[placed]))
-    group, position = kernels.group[placed][key], places.position[placed][key]
-    new = np.ones(len(key), dtype=np.bool_)
-    new[1:] = (np.diff(group) != 0) | (np.diff(position) != 0)
-    index = np.arange(len(key))
-    nth = np.empty(len(key), dtype=np.int64)
-    nth[key] = index - np.maximum.accumulate(np.where(new, index, 0))
+def _running_number(group: Ints, position: Ints, key: Ints, rows: Ints) -> Ints:
+    """How many kernels of the same launch, place and key come before each."""
+    order = np.lexsort((rows, key, position, group))
+    columns = np.stack([group, position, key])[:, order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(columns, axis=1) != 0).any(axis=0)
+    index = np.arange(len(order))
+    nth = np.empty(len(order), dtype=np.int64)
+    nth[order] = index - np.maximum.accumulate(np.where(new, index, 0))
     return nth

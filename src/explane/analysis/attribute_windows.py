@@ -32,6 +32,7 @@ class ProgramKernels:
 
     Attributes:
         types: Kernel type of each.
+        family: `KernelClass` of each, by name.
         group: Launch of each; equal values are adjacent.
         device: Device of each.
         stream: Stream of each.
@@ -41,6 +42,7 @@ class ProgramKernels:
     """
 
     types: I64
+    family: I64
     group: I64
     device: I64
     stream: I64

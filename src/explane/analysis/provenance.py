@@ -44,6 +44,7 @@ class Provenance:
         lines: All distinct (file, line) that the instruction and what is fused into it carry, the
             chosen one first, then by the work that they stand for. Optimisation may hide more.
         via: The innermost frame, when it is another than the line shown (a library's); else None.
+        stack: All frames that the line was chosen from, innermost first; empty without a line.
     """
 
     op_name: str = ""
@@ -53,6 +54,7 @@ class Provenance:
     line_from: str = NO_LINE
     lines: tuple[tuple[str, int], ...] = ()
     via: Frame | None = None
+    stack: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class ProgramProvenance(Mapping[str, Provenance]):
             line_from=found.how if found.is_user else found.how + LIBRARY,
             lines=self._lines(instruction, (frame.file, frame.line)),
             via=stack[0] if stack[0] != frame else None,
+            stack=stack,
         )
 
     def _own(self, instruction: Instruction, how: str) -> _Found | None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribution import Attribution
 from explane.analysis.collective_match import MatchedCollectives
+from explane.analysis.latency import launch_latency
 from explane.analysis.launches import LaunchJoin
 from explane.capture.model import I64, Capture
 from explane.capture.program import Program
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepFacts:
     """Everything that the graph of a step is made from.
 
@@ -35,6 +37,13 @@ class StepFacts:
     programs: Mapping[int, Program]
     collectives: MatchedCollectives
     bus_bytes: npt.NDArray[np.float64] | None = None
+
+    @cached_property
+    def launch_lag_ps(self) -> I64:
+        """Least time from the start of its call to the start of each kernel; see `latency`."""
+        latency = launch_latency(self.capture, self.join)
+        lag: I64 = latency.call_ps + latency.floor_ps
+        return lag
 
     def best_transfer_ps(self, rows: I64) -> I64:
         """Transfer time of some kernels at the best rate seen among all collectives.

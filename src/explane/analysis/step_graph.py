@@ -10,7 +10,7 @@ Edges, most certain first:
 - a kernel lasts as long as it did; a collective's transfer follows the latest start of its group;
 - a kernel follows the kernel before it on its stream; a graph launch is one unit there, and its
   kernels follow all of the unit before;
-- a kernel follows its launch call by at least the shortest latency seen in the step;
+- a kernel follows its launch call by the call and the latency seen on idle streams;
 - a collective on its own stream follows what was launched before it (XLA makes its stream wait),
   and what comes after its `-done` in the schedule follows the collective;
 - a kernel that starts right after another stream's kernel ended, for no other reason, follows it;
@@ -196,16 +196,10 @@ class _Builder:
             self.edges.add(before[~slight], after[~slight], 0, kind)
 
     def launches(self) -> None:
-        """Kernels follow their calls by at least the shortest latency of the step."""
+        """Kernels follow their calls by the call's time and the floor of the latency."""
         known = np.flatnonzero(self.launch >= 0)
-        call_start = self.facts.capture.launches.start_ps[self.launch_rows[self.launch[known]]]
-        latency = self.start[known] - call_start
-        for graph in (False, True):
-            chosen = self.in_graph[known] == graph
-            late = latency[chosen & (latency >= 0)]
-            if len(late):
-                source = self.launch[known[chosen]] + 2 * self.n
-                self.edges.add(source, known[chosen], int(late.min()), Edge.LAUNCH)
+        lag = self.facts.launch_lag_ps[self.rows[known]]
+        self.edges.add(self.launch[known] + 2 * self.n, known, lag, Edge.LAUNCH)
 
     def joins(self) -> None:
         """Streams that wait for each other."""
