@@ -2,7 +2,8 @@
 
 The range of an estimate goes over two methods and over the steps that were played: *replay* plays
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
-critical path away; half the span of the steps' own lengths is added on both sides. Nothing was run: every estimate is inferred, and every knob is a hypothesis.
+critical path away; half the span of the steps' own lengths is added on both sides. Nothing was
+run: every estimate is inferred, and every knob is a hypothesis.
 
 Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
 added up.
@@ -98,7 +99,7 @@ def _row(
     median_step: int,
     evidence: Mapping[str, str],
 ) -> tuple[object, ...] | None:
-    """One cause; its time is what the better of the two methods saves in the median step."""
+    """One cause; its time is that on the critical path, else what the replay saves."""
     median = part.filter(pl.col("step") == median_step)
     if not median.height:
         return None
@@ -107,7 +108,7 @@ def _row(
     noise = _noise_ps(part["step_ps"])
     low = min(both) - noise
     high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + noise
-    saved = max(row["step_ps"] - row["subtraction_ps"], row["step_ps"] - row["replay_ps"], 0)
+    saved = row["on_path_ps"] or max(row["step_ps"] - row["replay_ps"], 0)
     text = CAUSE_TEXTS[cause]
     seen = f"during {what}" if what else evidence.get(cause, "")
     return (

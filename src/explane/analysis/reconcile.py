@@ -168,7 +168,7 @@ def _is_copy_call(name: str) -> bool:
 
 
 def _kernels_per_step(records: Records) -> Iterator[Check]:
-    name, whole = "kernels per step are constant", records.steps.filter(pl.col("complete"))
+    name, whole = "kernels per step are constant", records.steps.filter(pl.col("complete") == 1)
     if whole.height < 2 or "n_kernels" not in whole.columns:
         yield Check(name, "not available", "", "", "fewer than two complete steps")
         return

@@ -283,7 +283,7 @@ def _steps(inputs: TrustInputs) -> Iterator[TrustItem]:
             "capture with `with jax.profiler.StepTraceAnnotation('train', step_num=i):` "
             "around each step",
         )
-    left_out = steps.filter(pl.col("complete").not_())
+    left_out = steps.filter(pl.col("complete") == 0)
     if left_out.height:
         yield TrustItem(
             "incomplete or odd steps are left out of averages",

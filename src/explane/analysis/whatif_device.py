@@ -46,8 +46,8 @@ def _no_straggler(facts: StepFacts, step: StepGraph) -> Changes:
     known = lasting[usual[graph.target[lasting]] >= 0]
     lag[known] = usual[graph.target[known]]
     what = ", ".join(f"GPU {d}" for d in found.devices)
-    saved = found.delay_ps
-    yield Change("straggler", what, lag, graph.residual_ps, saved, saved, found.n_operations)
+    n_late = found.n_operations
+    yield Change("straggler", what, lag, graph.residual_ps, found.delay_ps, 0, n_late)
 
 
 def _transfers(

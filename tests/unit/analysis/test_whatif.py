@@ -71,7 +71,7 @@ def test_waiting_for_a_late_gpu_is_no_transfer() -> None:
     _, played, rows = play(data, 10 * US, 100 * US)
     assert path_times(played) == {"compute": 60 * US, "collective": 30 * US}
     # As fast as GPU 0, GPU 1 would join at 30: both end at 60, 50 after the step's start.
-    assert in_us(rows["straggler GPU 1"]) == [50, 50, 40]
+    assert in_us(rows["straggler GPU 1"]) == [50, 50, 0]
     assert in_us(rows["exposed_collective"]) == [60, 60, 30]
 
 
