@@ -366,7 +366,10 @@ def _lines(inputs: TrustInputs) -> Iterator[TrustItem]:
     how = pl.col("line_from").fill_null("none")
     sums = (
         timed.with_columns(
-            pl.when(how.str.ends_with("_library")).then(pl.lit("library")).otherwise(how)
+            pl.when(how.str.ends_with("_library"))
+            .then(pl.lit("library"))
+            .otherwise(how)
+            .alias("line_from")
         )
         .group_by("line_from")
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("duration_ps").sum())
