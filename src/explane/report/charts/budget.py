@@ -49,7 +49,7 @@ def budget_chart(streams: pl.DataFrame) -> dict[str, object]:
         data.chart(long.to_dicts())
         .mark_bar(height=18)
         .encode(
-            x=alt.X("time:Q").title(f"time ({unit.name})").stack("zero"),
+            x=alt.X("time:Q").title(f"time ({unit.name})").stack("zero").scale(nice=False),
             y=alt.Y("lane:N")
             .scale(domain=list(dict.fromkeys(labels)))
             .title(None)

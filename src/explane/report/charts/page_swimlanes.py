@@ -117,7 +117,6 @@ def _description(
     background = bars(data.chart(idle), lanes, unit)
     events = bars(data.chart([], "events"), lanes, unit).encode(
         opacity=alt.when("datum.faded").then(alt.value(0.25)).otherwise(alt.value(1)),
-        tooltip=alt.Tooltip("n:Q"),
     )
     events.mark.tooltip = {"content": "data"}
     on_events = alt.Chart(alt.NamedData("events"))
@@ -147,6 +146,9 @@ def _description(
 def _windowed(description: dict[str, object]) -> dict[str, Any]:
     """Compiled Vega whose time axis shows the part in view, whatever the events are."""
     vega = to_vega(description)
+    bars_data = next(m["from"]["data"] for m in vega["marks"] if m["name"] == "layer_1_marks")
     (axis,) = [scale for scale in vega["scales"] if scale["name"] == "x"]
     axis["domain"] = [{"signal": "view_from"}, {"signal": "view_to"}]
+    for mark in vega["marks"]:  # names and underlines must not take the pointer from the kernel
+        mark["interactive"] = mark["from"]["data"] == bars_data
     return vega

@@ -8,7 +8,14 @@ import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.theme import KIND_COLOURS, WIDTH, ChartData, themed
+from explane.report.charts.theme import (
+    KIND_COLOURS,
+    WIDTH,
+    ChartData,
+    picked_opacity,
+    picked_param,
+    themed,
+)
 from explane.report.text import shortened_path, visible
 
 MOST_BARS: Final = 12
@@ -32,16 +39,22 @@ def lines_chart(lines: pl.DataFrame) -> dict[str, object]:
     unit = axis_unit(int(sums["duration_ps"].max() or 0))  # type: ignore[arg-type]
     labels = [_label(file, line) for file, line, _ in sums.iter_rows()]
     rows = sums.select((pl.col("duration_ps") / unit.size_ps).round(6).alias("time")).with_columns(
-        pl.Series("line", labels), pl.Series("key", _keys(sums))
+        pl.Series("label", labels), pl.Series("line", _keys(sums))
     )
     data = ChartData()
     bars: alt.Chart = (
         data.chart(rows.to_dicts())
-        .mark_bar(height=16, color=KIND_COLOURS["compute"])
+        .mark_bar(height=16, color=KIND_COLOURS["compute"], cursor="pointer")
         .encode(
-            x=alt.X("time:Q").title(f"GPU time ({unit.name})"),
-            y=alt.Y("line:N").scale(domain=labels).title(None).axis(ticks=False, domain=False),
+            x=alt.X("time:Q").title(f"GPU time ({unit.name})").scale(nice=False),
+            y=alt.Y("label:N").scale(domain=labels).title(None).axis(ticks=False, domain=False),
+            opacity=picked_opacity("line"),
+            tooltip=[
+                alt.Tooltip("line:N"),
+                alt.Tooltip("time:Q", title=f"GPU time ({unit.name})"),
+            ],
         )
+        .add_params(picked_param("line"))
     )
     return themed(bars.properties(width=WIDTH - 200, height=alt.Step(22)), data)
 

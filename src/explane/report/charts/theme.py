@@ -6,7 +6,7 @@ every chart. Nothing is told by colour alone: lanes, legends and tooltips say it
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 
@@ -54,6 +54,17 @@ class ChartData:
         name = name or f"data{len(self.sets)}"
         self.sets[name] = rows
         return alt.Chart(alt.NamedData(name))
+
+
+def picked_param(kind: str) -> alt.Parameter:
+    """The signal that the page sets to the picked `op` or `line`; empty for none."""
+    return alt.param(name=f"picked_{kind}", value="")
+
+
+def picked_opacity(kind: str) -> Any:
+    """Full for marks of the picked thing, and for all while nothing is picked."""
+    shown = f"picked_{kind} == '' || picked_{kind} == datum.{kind}"
+    return alt.when(shown).then(alt.value(1)).otherwise(alt.value(0.25))
 
 
 def themed(

@@ -44,13 +44,13 @@ def _ops_table(context: Context) -> Block:
     columns = [
         context.column("host", "host", "name"),
         context.column("hlo_instruction", "instruction", "name"),
-        context.column("kind", "kind", "word"),
-        context.column("match", "match", "word"),
-        context.column("op_name", "op name", "scope"),
-        context.column("line", "Python line", "path"),
-        context.column("n_kernels", "kernels", "count"),
         context.column("duration_ps", "time", "ps"),
         context.column("share", "share", "ratio"),
+        context.column("n_kernels", "kernels", "count"),
+        context.column("kind", "kind", "word"),
+        context.column("match", "match", "word"),
+        context.column("line", "Python line", "path"),
+        context.column("op_name", "op name", "scope"),
         *_range_columns(context, "ops"),
     ]
     extra = "".join(f", {c.name}" for c in columns if c.name in ("low_ps", "high_ps", "n"))
@@ -87,11 +87,11 @@ def _lines_table(context: Context) -> Block:
     columns = [
         context.column("host", "host", "name"),
         context.column("line", "Python line", "path"),
-        context.column("function", "function", "name"),
-        *([context.column("code", "source", "name")] if has_text else []),
-        context.column("n_kernels", "kernels", "count"),
         context.column("duration_ps", "time", "ps"),
         context.column("share", "share", "ratio"),
+        context.column("n_kernels", "kernels", "count"),
+        context.column("function", "function", "name"),
+        *([context.column("code", "source", "name")] if has_text else []),
         *_range_columns(context, "lines"),
     ]
     extra = "".join(f", lines.{c.name}" for c in columns if c.name in ("low_ps", "high_ps", "n"))

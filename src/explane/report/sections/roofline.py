@@ -28,8 +28,9 @@ def roofline(context: Context, drawn: bool) -> Section:
                 "roofline",
                 "Scatter of rate over arithmetic intensity with the roofs of the GPU",
                 spans(
-                    "One point for each modelled instruction, sized by time. The roofs are dense "
-                    "peaks of the whole GPU from its spec sheet, or as you gave them."
+                    "One point for each modelled instruction with arithmetic, those with most "
+                    "time if there are many, sized by time. The roofs are dense peaks of the "
+                    "whole GPU from its spec sheet, or as you gave them."
                 ),
             )
         )

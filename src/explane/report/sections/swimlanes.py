@@ -102,9 +102,7 @@ def _critical_path(context: Context) -> list[Block]:
         "critical_path", sql, columns, "What the critical path is made of.", [("line", "line")]
     )
     return [
-        Paragraph(
-            spans("The critical path is ", total, " long: what the step could not wait for.")
-        ),
+        Paragraph(spans("The critical path is ", total, " long.")),
         context.table("critical_path", by_kind, kinds, "The critical path by kind."),
         table,
     ]
