@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.capture.classify import is_graph_launch, is_python_event, is_whole_graph, kind_of_name
-from explane.capture.growing import Array, Columns, GrowingTable, is_constant
+from explane.capture.growing import Array, Columns, GrowingTable, is_constant, pick
 from explane.capture.model import (
     I32,
     I64,
@@ -211,14 +211,8 @@ def sort_order(*keys: Array, descending: Array | None = None) -> npt.NDArray[np.
 
 def take(columns: Columns, rows: npt.NDArray[np.intp]) -> Columns:
     """Rows of all columns of a table whose fields are arrays; a copy."""
-    parts = {f.name: _pick(getattr(columns, f.name), rows) for f in fields(columns)}  # type: ignore[arg-type]
+    parts = {f.name: pick(getattr(columns, f.name), rows) for f in fields(columns)}  # type: ignore[arg-type]
     return type(columns)(**parts)
-
-
-def _pick(column: Array, rows: npt.NDArray[np.intp]) -> Array:
-    if is_constant(column) and len(rows):
-        return np.broadcast_to(column[0], len(rows))
-    return column[rows]
 
 
 def reorder(columns: object, order: npt.NDArray[np.intp] | None) -> None:

@@ -1,30 +1,26 @@
-"""XEvents of a line to columns, a block of the file at a time.
+"""XEvents of a block of the file to columns.
 
-Field numbers are those of tsl/profiler/protobuf/xplane.proto. In each block the boundaries of all
-events are walked (`walk`), events that look alike are decoded together (`layouts`), and the rest
-field by field (`messages`).
+Field numbers are those of tsl/profiler/protobuf/xplane.proto. Events that look alike are decoded
+together (`layouts`), the rest field by field (`messages`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from explane.capture.blocks import MAX_ROW_BYTES, U64, Block
+from explane.capture.growing import pick
 from explane.capture.layouts import Layout, column_bytes, column_values, find_layout, words_of
 from explane.capture.messages import Rows, field_steps
-from explane.capture.model import I64, U8, Bools
-from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR, XLine
+from explane.capture.model import I32, I64, U8, Bools
+from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR
 from explane.capture.varints import read_varints
-from explane.capture.walk import walk_run
-from explane.capture.wire import LENGTH, VARINT, Buffer, Field, Span, WireError, fields, signed
+from explane.capture.wire import LENGTH, VARINT, WireError
 
-_EVENT_TAG: Final = 4 << 3 | LENGTH
-_BLOCK_BYTES: Final = 4 << 20
-_LARGEST_EVENT_BYTES: Final = 256 << 20
 _PIECE_BYTES: Final = 4 << 20
 # A layout costs as much as some tens of events decoded field by field.
 _LEAST_ALIKE: Final = 24
@@ -49,9 +45,10 @@ class StatColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """Events of a line in file order.
+    """Events of one or more lines of a plane, in file order.
 
     Attributes:
+        line: Number of each event's line.
         metadata_id: Key into the plane's event_metadata.
         offset_ps: Start relative to the line; 0 when not set.
         duration_ps: Length; 0 when not set.
@@ -62,6 +59,7 @@ class EventTable:
         n_skipped: Events that were left out by their metadata id.
     """
 
+    line: I32
     metadata_id: I64
     offset_ps: I64
     duration_ps: I64
@@ -91,70 +89,25 @@ class Wanted:
     layouts: dict[int, list[Layout]] = field(default_factory=dict)
 
 
-def read_head(buffer: Buffer, span: Span) -> tuple[XLine, int]:
-    """Head of a line, and the position of its first event (its end when it has none)."""
-    line = XLine(span)
-    position = span.start
-    for item in fields(buffer, span.start, span.end):
-        if item.number == 4 and item.wire == LENGTH:
-            return line, position
-        _read_head_field(buffer, line, item)
-        position = item.end
-    return line, position
+def decode(block: Block, starts: I64, ends: I64, line: I32, wanted: Wanted) -> EventTable:
+    """Columns of events.
 
-
-def event_tables(
-    buffer: Buffer, line: XLine, position: int, wanted: Wanted
-) -> Iterator[EventTable]:
-    """Events of a line, from a position on, one table per block.
-
-    Fields of the head that come after events are put into `line`, so its timestamp is final only
-    when the last table was taken.
+    Args:
+        block: The bytes.
+        starts: First byte of each XEvent, position in the block.
+        ends: End of each, exclusive.
+        line: Number of the line of each.
+        wanted: What to decode.
 
     Raises:
-        WireError: The line is damaged.
+        WireError: An event is damaged.
     """
-    end, at_least = line.span.end, 0
-    while position < end:
-        block = Block(buffer, position, min(end, position + max(_BLOCK_BYTES, at_least)))
-        run = walk_run(block, 0, _EVENT_TAG)
-        if len(run.starts):
-            yield _decode(block, run.starts, run.ends, wanted)
-        position += run.stop
-        at_least = 0
-        if run.stop < block.size:
-            item = next(iter(fields(buffer, position, end)))
-            if item.number != 4 or item.wire != LENGTH:
-                _read_head_field(buffer, line, item)
-                position = item.end
-            elif run.stop == 0 and item.end <= block.base + block.size:
-                raise WireError(position, "an event's length is written in an odd way")
-            elif item.end - position > _LARGEST_EVENT_BYTES:
-                raise WireError(position, "an event is larger than any event can be")
-            else:
-                at_least = item.end - position
-
-
-def _read_head_field(buffer: Buffer, line: XLine, item: Field) -> None:
-    if item.wire == LENGTH and item.number in (2, 11):
-        text = bytes(buffer[item.start : item.end])
-        if item.number == 2:
-            line.name = text
-        else:
-            line.display_name = text
-    elif item.wire == VARINT and item.number == 1:
-        line.line_id = signed(item.value)
-    elif item.wire == VARINT and item.number == 3:
-        line.timestamp_ns = signed(item.value)
-
-
-def _decode(block: Block, starts: I64, ends: I64, wanted: Wanted) -> EventTable:
     n_skipped = 0
     if len(wanted.skip_ids):
-        kept = ~_skipped(block, starts, wanted.skip_ids)
-        n_skipped = len(starts) - int(np.count_nonzero(kept))
-        starts, ends = starts[kept], ends[kept]
-    return _Decoder(block, starts, ends, wanted).table(n_skipped)
+        kept = np.flatnonzero(~_skipped(block, starts, wanted.skip_ids))
+        n_skipped = len(starts) - len(kept)
+        starts, ends, line = starts[kept], ends[kept], pick(line, kept)
+    return _Decoder(block, starts, ends, line, wanted).table(n_skipped)
 
 
 def _skipped(block: Block, starts: I64, skip_ids: I64) -> Bools:
@@ -169,7 +122,8 @@ def _skipped(block: Block, starts: I64, skip_ids: I64) -> Bools:
 class _Decoder:
     """Fills the columns of one block's events."""
 
-    def __init__(self, block: Block, starts: I64, ends: I64, wanted: Wanted):
+    def __init__(self, block: Block, starts: I64, ends: I64, line: I32, wanted: Wanted):
+        self._line = line
         self._block = block
         self._starts = starts
         self._ends = ends
@@ -188,8 +142,10 @@ class _Decoder:
             rest = self._alike(sizes)
         if len(rest):
             self._one_field_at_a_time(rest)
-        columns = (self._numbers[1], self._numbers[2], self._numbers[3], self._aggregated)
-        whole = EventTable(*columns, self._stats, self._texts, n_skipped)
+        numbers = (self._numbers[1], self._numbers[2], self._numbers[3])
+        whole = EventTable(
+            self._line, *numbers, self._aggregated, self._stats, self._texts, n_skipped
+        )
         return self._required(whole) if self._wanted.required else whole
 
     def _required(self, whole: EventTable) -> EventTable:
@@ -197,6 +153,7 @@ class _Decoder:
         column = whole.stats.get(self._wanted.required)
         rows = np.zeros(0, np.intp) if column is None else np.flatnonzero(column.field)
         return EventTable(
+            pick(whole.line, rows),
             whole.metadata_id[rows],
             whole.offset_ps[rows],
             whole.duration_ps[rows],

@@ -23,6 +23,13 @@ def is_constant(column: Array) -> bool:
     return len(column) > 0 and column.strides == (0,)
 
 
+def pick(column: Array, rows: npt.NDArray[np.intp]) -> Array:
+    """Rows of a column; a constant one stays constant."""
+    if is_constant(column) and len(rows):
+        return np.broadcast_to(column[0], len(rows))
+    return column[rows]
+
+
 class _Column:
     """One growing column: a single value as long as all are equal, then an array with room."""
 
@@ -69,6 +76,10 @@ class _Column:
         """The values from a row on, to write into before the column grows."""
         return self._stored(self._count)[first : self._count]
 
+    def constant(self) -> int | None:
+        """The one value that all rows have, or None."""
+        return int(self._constant) if self._room is None else None
+
     def truncate(self, count: int) -> None:
         """Drop the values from a row on."""
         self._count = count
@@ -114,6 +125,10 @@ class GrowingTable(Generic[Columns]):
     def rows(self, name: str, first: int) -> Array:
         """The values of a column from a row on, to change in place before more are added."""
         return self._columns[name].values(first)
+
+    def constant(self, name: str) -> int | None:
+        """The value of a column that has only one so far, else None."""
+        return self._columns[name].constant()
 
     def truncate(self, count: int) -> None:
         """Drop the rows from a row on."""

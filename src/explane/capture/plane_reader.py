@@ -1,68 +1,32 @@
-"""Lines of a device plane or a host plane to columns.
-
-Events without an own start (`num_occurrences`, aggregated) are counted and left out: they say how
-often something happened, not when.
-"""
+"""Device planes and host planes of one file into growing tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from explane.capture.assemble import (
-    NO_HINT,
-    DeviceColumns,
-    HostColumns,
-    StringPool,
-    missing_numbers,
-    missing_texts,
-    split_host,
-)
+from explane.capture.assemble import DeviceColumns, HostColumns, StringPool
 from explane.capture.classify import LineRole, role_of_line
-from explane.capture.events import EventTable, Wanted, event_tables, read_head
+from explane.capture.event_columns import (
+    DEVICE_STATS,
+    HOST_STATS,
+    device_columns,
+    host_columns,
+    place,
+)
+from explane.capture.events import Wanted
 from explane.capture.growing import GrowingTable
 from explane.capture.layouts import Layout
-from explane.capture.model import I32, I64, U8, Device, Kind, Thread
+from explane.capture.lines import event_tables, read_head
+from explane.capture.model import I64, Device, Thread
 from explane.capture.options import ReadOptions
 from explane.capture.planes import XLine, XPlane, read_stat
 from explane.capture.stats import PlaneValues, stat_ids
 from explane.capture.wire import Buffer, WireError
-from explane.units import PS_PER_NS
-
-# Stat name -> column. Names as in xplane_schema and the collectors.
-_DEVICE_STATS: Final = {
-    "correlation_id": "correlation_id",
-    "program_id": "program_id",
-    "hlo_op": "hlo_op",
-    "hlo_module": "hlo_module",
-    "name": "scope_name",
-    "cuda_graph_id": "graph_id",
-    "cuda_graph_node_id": "graph_node_id",
-    "kernel_details": "kernel_details",
-    "memcpy_details": "memcpy_details",
-    "memset_details": "memset_details",
-    "memalloc_details": "memory",
-    "memfree_details": "memory",
-    "memory_residency_details": "memory",
-}
-_HOST_STATS: Final = {
-    "correlation_id": "correlation_id",
-    "device_id": "device_id",
-    "program_id": "program_id",
-    "hlo_op": "hlo_op",
-    "step_num": "step_num",
-}
-# What the presence of a details stat proves, least specific first.
-_HINTS: Final = (
-    ("memcpy_details", Kind.MEMCPY),
-    ("memset_details", Kind.MEMSET),
-    ("memory", Kind.MARKER),
-)
-_TIME_LIMIT_PS: Final = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -114,25 +78,28 @@ class PlaneReader:
             WireError: The plane is damaged; nothing of it was added.
         """
         values = self.values(plane)
-        wanted = self._wanted(plane, _DEVICE_STATS)
-        counts, streams = Counts(), {}
+        wanted = self._wanted(plane, DEVICE_STATS)
+        counts, lines = Counts(), self._streams(plane)
+        first = len(self.devices)
         with _all_or_nothing(self.devices):
-            for span in plane.lines:
-                line, position = read_head(self._buffer, span)
-                name = self._pool.decode(line.name or line.display_name)
-                if role_of_line(name, line.line_id) is not LineRole.STREAM:
-                    counts.skipped_lines.append(name)
-                    continue
-                first = len(self.devices)
-                for table in event_tables(self._buffer, line, position, wanted):
-                    self.devices.append(_device_columns(table, ordinal, values))
-                    counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-                streams[line.line_id] = name
-                self.devices.fill("stream", first, line.line_id)
-                _from_start(self.devices, first, line)
+            for table in event_tables(self._buffer, lines, wanted):
+                self.devices.append(device_columns(table, ordinal, values))
+                counts.n_aggregated += int(np.count_nonzero(table.aggregated))
+            place(self.devices, first, "stream", lines, [line.line_id for line in lines])
             stats = self.plane_stats(plane, values)
         self._count(counts, values)
+        streams = {line.line_id: self._name(line) for line in lines}
         return Device(ordinal, plane.name, stats, streams)
+
+    def _streams(self, plane: XPlane) -> list[XLine]:
+        """Lines of a GPU plane that hold work; the others are named in `counts`."""
+        lines = [read_head(self._buffer, span) for span in plane.lines]
+        roles = [role_of_line(self._name(line), line.line_id) for line in lines]
+        is_stream = [role is LineRole.STREAM for role in roles]
+        self.counts.skipped_lines += [
+            self._name(line) for line, kept in zip(lines, is_stream, strict=True) if not kept
+        ]
+        return [line for line, kept in zip(lines, is_stream, strict=True) if kept]
 
     def read_host(self, plane: XPlane) -> None:
         """Add the threads of a host plane, as far as the options want their events.
@@ -143,25 +110,25 @@ class PlaneReader:
         values = self.values(plane)
         wanted = self._host_wanted(plane)
         tables = (self.called, self.others)
-        counts = Counts()
+        counts, firsts = Counts(), [len(table) for table in tables]
         with _all_or_nothing(*tables):
-            for span in plane.lines:
-                line, position = read_head(self._buffer, span)
-                firsts = [len(table) for table in tables]
-                for events in event_tables(self._buffer, line, position, wanted):
-                    for table, part in zip(tables, _host_parts(events, values), strict=True):
-                        table.append(part)
-                    counts.n_aggregated += int(np.count_nonzero(events.aggregated))
-                    counts.n_python_events += events.n_skipped
-                thread = self._thread(line)
-                for table, first in zip(tables, firsts, strict=True):
-                    _from_start(table, first, line)
-                    table.fill("thread", first, thread)
+            lines = [read_head(self._buffer, span) for span in plane.lines]
+            for events in event_tables(self._buffer, lines, wanted):
+                for table, part in zip(tables, host_columns(events, values), strict=True):
+                    table.append(part)
+                counts.n_aggregated += int(np.count_nonzero(events.aggregated))
+                counts.n_python_events += events.n_skipped
+            threads = [self._thread(line) for line in lines]
+            for table, first in zip(tables, firsts, strict=True):
+                place(table, first, "thread", lines, threads)
         self._count(counts, values)
+
+    def _name(self, line: XLine) -> str:
+        return self._pool.decode(line.name or line.display_name)
 
     def _thread(self, line: XLine) -> int:
         """Index of a line's thread: lines with one id are one thread, whatever plane has them."""
-        name = self._pool.decode(line.name or line.display_name)
+        name = self._name(line)
         key = (line.line_id, "" if line.line_id else name)
         if key not in self._thread_of:
             self._thread_of[key] = len(self.threads)
@@ -174,7 +141,7 @@ class PlaneReader:
         self.counts.add(counts)
 
     def _host_wanted(self, plane: XPlane) -> Wanted:
-        wanted = self._wanted(plane, _HOST_STATS)
+        wanted = self._wanted(plane, HOST_STATS)
         if not self._options.host_events:
             wanted = replace(wanted, required="correlation_id")
         if not (self._options.host_events and self._options.python_events):
@@ -218,99 +185,3 @@ def _all_or_nothing(*tables: GrowingTable[Any]) -> Iterator[None]:
         for table, count in zip(tables, counts, strict=True):
             table.truncate(count)
         raise
-
-
-def _from_start(table: GrowingTable[Any], first: int, line: XLine) -> None:
-    """Count the starts of rows from `first` on from the session instead of the line.
-
-    What int64 can't hold becomes the largest int64, which the time rule then rejects.
-    """
-    if first == len(table):
-        return
-    starts = table.rows("start_ps", first)
-    base = line.timestamp_ns * PS_PER_NS
-    room = _TIME_LIMIT_PS - abs(base)
-    if room < 0:
-        starts[:] = _TIME_LIMIT_PS
-        return
-    beyond = np.flatnonzero((starts > room) | (starts < -room))
-    starts[beyond] = 0
-    starts += base
-    starts[beyond] = _TIME_LIMIT_PS
-
-
-def _device_columns(table: EventTable, ordinal: int, values: PlaneValues) -> DeviceColumns:
-    rows = np.flatnonzero(~table.aggregated)
-    count = len(rows)
-
-    def number(name: str) -> I64:
-        column = table.stats.get(name)
-        return (
-            missing_numbers(count) if column is None else values.numbers(column, table.texts)[rows]
-        )
-
-    def text(name: str) -> I32:
-        column = table.stats.get(name)
-        if column is None:
-            return missing_texts(count)
-        return values.texts(column, table.texts)[rows]
-
-    details = text("kernel_details")
-    for name, _ in _HINTS:
-        other = text(name)
-        details = np.where(other >= 0, other, details)
-    return DeviceColumns(
-        device=np.broadcast_to(np.int32(ordinal), count),
-        stream=missing_numbers(count),
-        start_ps=table.offset_ps[rows],
-        duration_ps=table.duration_ps[rows],
-        name=values.event_names(table.metadata_id[rows]),
-        hint=_hints(table, rows),
-        correlation_id=number("correlation_id"),
-        program_id=number("program_id"),
-        hlo_op=text("hlo_op"),
-        hlo_module=text("hlo_module"),
-        scope_name=text("scope_name"),
-        details=details,
-        graph_id=number("graph_id"),
-        graph_node_id=number("graph_node_id"),
-    )
-
-
-def _hints(table: EventTable, rows: I64) -> U8:
-    """Kind that a details stat proves, NO_HINT where there is none."""
-    hint = np.full(len(rows), NO_HINT, dtype=np.uint8)
-    for name, kind in _HINTS:
-        column = table.stats.get(name)
-        if column is not None:
-            hint[column.field[rows] != 0] = kind
-    return hint
-
-
-def _host_parts(table: EventTable, values: PlaneValues) -> tuple[HostColumns, HostColumns]:
-    """Launches and other events of a table."""
-    rows = np.flatnonzero(~table.aggregated)
-    return split_host(_host_columns(table, rows, values))
-
-
-def _host_columns(table: EventTable, rows: I64, values: PlaneValues) -> HostColumns:
-    count = len(rows)
-
-    def number(name: str) -> I64:
-        column = table.stats.get(name)
-        return (
-            missing_numbers(count) if column is None else values.numbers(column, table.texts)[rows]
-        )
-
-    hlo_op = table.stats.get("hlo_op")
-    return HostColumns(
-        thread=np.broadcast_to(np.int32(0), count),
-        start_ps=table.offset_ps[rows],
-        duration_ps=table.duration_ps[rows],
-        name=values.event_names(table.metadata_id[rows]),
-        correlation_id=number("correlation_id"),
-        device_id=number("device_id"),
-        program_id=number("program_id"),
-        hlo_op=missing_texts(count) if hlo_op is None else values.texts(hlo_op, table.texts)[rows],
-        step_num=number("step_num"),
-    )

@@ -79,13 +79,19 @@ class XPlane:
 
 @dataclass(slots=True)
 class XLine:
-    """The head of one line; its events are the fields 4 of `span`."""
+    """The head of one line.
+
+    Attributes:
+        span: The message; its events are the fields 4.
+        first_event: Where they begin in the file.
+    """
 
     span: Span
     line_id: int = 0
     name: bytes = b""
     display_name: bytes = b""
     timestamp_ns: int = 0
+    first_event: int = 0
 
 
 @dataclass(slots=True)

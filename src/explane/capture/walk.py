@@ -44,30 +44,42 @@ class Run:
     stop: int
 
 
-def walk_run(block: Block, position: int, tag: int) -> Run:
+def walk_run(block: Block, position: int, tag: int, end: int | None = None) -> Run:
     """The fields with a one-byte tag that follow each other from a position.
+
+    Args:
+        block: The bytes.
+        position: Of the first field.
+        tag: The tag.
+        end: End of the message that holds the fields, by default that of the block. With an end
+            fields are walked one by one.
 
     The run ends before the first other tag, or before a field that the block does not hold
     whole; what it was is for the caller to find out.
     """
-    if block.size - position >= _LEAST_LANES * _LANE_BYTES:
+    if end is None and block.size - position >= _LEAST_LANES * _LANE_BYTES:
         positions = _walk_lanes(block, position, tag)
     else:
-        positions = np.array(_walk_one_by_one(block, position, tag, block.size), dtype=np.int64)
+        last = block.size if end is None else end
+        walked = _walk_one_by_one(block, position, tag, last, last)
+        positions = np.array(walked, dtype=np.int64)
     starts, ends = _contents(block, positions)
     return Run(starts, ends, int(ends[-1]) if len(ends) else position)
 
 
-def _walk_one_by_one(block: Block, position: int, tag: int, until: int) -> list[int]:
-    """Positions of fields from `position` on, up to the first at or behind `until`."""
-    data, size = memoryview(block.data), block.size
+def _walk_one_by_one(block: Block, position: int, tag: int, until: int, end: int) -> list[int]:
+    """Positions of fields from `position` on, up to the first at or behind `until`.
+
+    No field goes beyond `end`.
+    """
+    data = memoryview(block.data)
     positions: list[int] = []
     while position < until and data[position] == tag:
         length = data[position + 1]
         content = position + 2
         if length >= _VARINT_MORE:
-            length, content = _long_length(data, position + 1, size)
-        if length > size - content:
+            length, content = _long_length(data, position + 1, end)
+        if length > end - content:
             break
         positions.append(position)
         position = content + length
@@ -128,7 +140,9 @@ def _walk_lanes(block: Block, position: int, tag: int) -> I64:
     """Positions of a long run, by lanes."""
     heads = _lane_heads(block, position, tag)
     if len(heads) <= _FEWEST_ABREAST:
-        return np.array(_walk_one_by_one(block, position, tag, block.size), dtype=np.int64)
+        return np.array(
+            _walk_one_by_one(block, position, tag, block.size, block.size), dtype=np.int64
+        )
     visited, following = _walk_abreast(block, heads, tag)
     if len(visited) == 0:
         return visited
@@ -207,7 +221,8 @@ def _join(block: Block, position: int, tag: int, visited: I64, following: I64) -
             position = int(following[last])
             continue
         until = int(visited[at]) if at < len(visited) else block.size
-        walked = np.array(_walk_one_by_one(block, position, tag, until), dtype=np.int64)
+        steps = _walk_one_by_one(block, position, tag, until, block.size)
+        walked = np.array(steps, dtype=np.int64)
         if len(walked) == 0:
             break
         parts.append(walked)

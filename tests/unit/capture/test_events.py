@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explane.capture import events
-from explane.capture.events import EventTable, Wanted, event_tables, read_head
+from explane.capture import lines
+from explane.capture.events import EventTable, Wanted
+from explane.capture.lines import event_tables, read_head
 from explane.capture.wire import Span
 from tests.builders import bytes_field, int_field, varint
 from tests.unit.capture.xspace_oracle import XSpace
@@ -48,8 +49,8 @@ EVENTS = st.builds(
 
 def _tables(bodies: list[bytes]) -> list[EventTable]:
     line = int_field(1, 7) + b"".join(bytes_field(4, body) for body in bodies)
-    head, first = read_head(line, Span(0, len(line)))
-    return list(event_tables(line, head, first, Wanted(WANTED)))
+    head = read_head(line, Span(0, len(line)))
+    return list(event_tables(line, [head], Wanted(WANTED)))
 
 
 def _oracle(bodies: list[bytes]) -> list[dict[str, Any]]:
@@ -118,12 +119,13 @@ def test_blocks_of_any_size_give_the_same(
         + bytes_field(4, int_field(1, 1) + bytes_field(5, "x" * (i % 90)))
         for i in range(300)
     ]
-    monkeypatch.setattr(events, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(lines, "_SHORT_LINE_BYTES", 0)
     assert _rows(_tables(bodies)) == _oracle(bodies)
 
 
 def test_events_larger_than_a_row_and_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     long = [bytes_field(4, int_field(1, 1) + bytes_field(5, "y" * n)) for n in (900, 5000, 70_000)]
     bodies = [int_field(1, 2) + int_field(2, 9) + stat for stat in long] * 30
-    monkeypatch.setattr(events, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", 4096)
     assert _rows(_tables(bodies)) == _oracle(bodies)

@@ -251,6 +251,42 @@ def test_ids_of_streams_and_threads_are_any_64_bit_value(tmp_path: Path) -> None
     assert capture.host_events.thread.tolist() == [0, 1, 2]
 
 
+def test_short_and_long_lines_side_by_side(tmp_path: Path) -> None:
+    """Short lines share a block, long ones have their own; each keeps its base and its id."""
+    gpu, host, expected = gpu_plane(), host_plane(), []
+    for number, count in enumerate([3, 0, 5000, 1, 2, 0, 4000, 7, 1]):
+        stream = gpu.line(f"Stream #{number}", 1000 + number, timestamp_ns=number)
+        thread = host.line(f"thread {number}", 2000 + number, timestamp_ns=10 * number)
+        for i in range(count):
+            start = 20_000 + 100 * i + number
+            stream.event("k", start, 5, correlation_id=U64(i + 1), hlo_op="x" * (i % 9))
+            thread.event("call", start - 50, 5, correlation_id=U64(i + 1))
+            thread.event("other", start - 60, 5)
+            expected.append((1000 + number, start))
+    capture = read_xplane(Space([gpu, host]).write(tmp_path))
+    kernels, launches, events = capture.kernels, capture.launches, capture.host_events
+    rows = zip(kernels.stream.tolist(), kernels.start_ps.tolist(), strict=True)
+    assert sorted(rows) == sorted(expected)
+    for table, shift in ((launches, 50), (events, 60)):
+        ids = [capture.threads[t].line_id for t in table.thread]
+        rows = zip(ids, table.start_ps.tolist(), strict=True)
+        assert sorted(rows) == sorted((stream + 1000, start - shift) for stream, start in expected)
+    assert len(capture.devices[0].streams) == len(capture.threads) == 9
+
+
+@pytest.mark.parametrize("n_events", [2, 3000])
+def test_a_head_that_stands_behind_the_events(tmp_path: Path, n_events: int) -> None:
+    event = bytes_field(4, int_field(1, 3) + int_field(2, 10) + int_field(3, 5)) * n_events
+    heads = [int_field(1, number) + int_field(3, number) for number in (7, 8)]
+    lines = b"".join(bytes_field(3, event + head) for head in heads)
+    name = bytes_field(2, "/device:GPU:0")
+    path = tmp_path / "a.xplane.pb"
+    path.write_bytes(bytes_field(1, name + lines))
+    kernels = read_xplane(path).kernels
+    assert kernels.stream.tolist() == [7] * n_events + [8] * n_events
+    assert kernels.start_ps.tolist() == [7010] * n_events + [8010] * n_events
+
+
 def test_lines_that_hold_no_work_are_named_and_not_read(tmp_path: Path) -> None:
     gpu = gpu_plane()
     gpu.line("Stream #7(Compute)", 7).event("k", 10, 5)
