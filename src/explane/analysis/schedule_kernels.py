@@ -123,13 +123,14 @@ def _fusion(program: Program, instruction: Instruction) -> Work:
         return Work(LaunchKind.COPY, (own,))
     if kind.startswith("__cudnn"):
         return Work(LaunchKind.LIBRARY, (own,), max_kernels=4)
-    root = program.instructions.get(program.computations[body[0].computation_id].root_id)
+    root_id = program.computations[body[0].computation_id].root_id if body else -1
+    root = program.instructions.get(root_id)
     if root is not None and is_contiguous_slice(program, root):
         return Work(LaunchKind.COPY, (own,))
     sorts = [kernel_name_of(i.name) for i in body if i.opcode == "sort"]
     if sorts:
         return Work(LaunchKind.SORT, (own, *sorts), max_kernels=_MANY)
-    if all(i.opcode in _FILL_OPCODES for i in body):
+    if body and all(i.opcode in _FILL_OPCODES for i in body):
         return Work(LaunchKind.CUSTOM, (own,), alternatives=(LaunchKind.MEMSET,))
     # Scatters and in-place updates may copy or clear their output first.
     prepares = any(i.opcode in ("scatter", "select-and-scatter") for i in body)
