@@ -12,6 +12,7 @@ All operations sort once and sweep, so their cost is n log n in the number of in
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,17 @@ def intervals(start_ps: I64, end_ps: I64, group: npt.ArrayLike = 0) -> Intervals
     """Intervals from columns; `group` may be one number for all."""
     codes = np.broadcast_to(np.asarray(group, dtype=np.int64), np.shape(start_ps))
     return Intervals(codes, np.asarray(start_ps, np.int64), np.asarray(end_ps, np.int64))
+
+
+def concatenate(sets: Iterable[Intervals]) -> Intervals:
+    """All intervals of several sets as one; nothing gives an empty set."""
+    none = np.zeros(0, dtype=np.int64)
+    every = [Intervals(none, none, none), *sets]
+    return Intervals(
+        np.concatenate([s.group for s in every]),
+        np.concatenate([s.start_ps for s in every]),
+        np.concatenate([s.end_ps for s in every]),
+    )
 
 
 def union(parts: Intervals) -> Intervals:

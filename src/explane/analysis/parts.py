@@ -1,7 +1,9 @@
 """Where the time of the steps goes on each device, in parts that add up to the picosecond.
 
     compute           a compute kernel runs
-    collective        a collective runs and no compute kernel (exposed communication)
+    collective        a collective moves data and no compute kernel runs (exposed communication)
+    peer_late         the same, but another GPU, which has more work, has not joined yet
+    peer_host_late    the same, and the host made the other GPU late
     copy              only copies and fills run (exposed copies)
     host_late         idle, and the launch call of the next kernel came too late
     launch_call_long  idle while the launch call itself took its time
@@ -21,12 +23,19 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from explane.analysis.activity import Activity
+from explane.analysis.activity import KINDS, Activity
 from explane.analysis.idle import IdleGaps
 from explane.analysis.idle_causes import CALL_LONG, HOST_LATE, QUEUE, UNKNOWN
-from explane.analysis.intervals import Intervals, covered_in_windows, intervals, subtract
+from explane.analysis.intervals import (
+    Intervals,
+    covered_in_windows,
+    intersect,
+    intervals,
+    subtract,
+)
+from explane.analysis.peer_waits import peer_waits
 from explane.analysis.steps import Steps
-from explane.capture.model import I32, I64, Bools, Capture
+from explane.capture.model import I32, I64, Bools, Capture, Kind
 from explane.units import PS_PER_US
 
 #: Pauses between queued kernels are a few microseconds; a longer one has another reason.
@@ -34,6 +43,8 @@ SHORT_GAP_PS: Final = 10 * PS_PER_US
 PARTS: Final = (
     "compute",
     "collective",
+    "peer_late",
+    "peer_host_late",
     "copy",
     "host_late",
     "launch_call_long",
@@ -107,59 +118,100 @@ class StepParts:
 
 def step_parts(capture: Capture, steps: Steps, activity: Activity, idle: IdleGaps) -> StepParts:
     """Parts of all complete steps, or of the devices' spans where steps don't stand for them."""
-    of_steps = not steps.withheld
-    pieces = []
-    for device in activity.devices.tolist():
-        if of_steps:
-            rows = np.flatnonzero((steps.device == device) & steps.complete)
-            start, end = steps.start_ps[rows], steps.end_ps[rows]
-        else:
-            busy = activity.busy.take(activity.busy.group == activity.group_of(device))
-            start, end = busy.start_ps[:1], busy.end_ps[-1:]
-        pieces.append(_of_device(capture, activity, idle, device, intervals(start, end)))
-    if not pieces:
-        none = np.zeros(0, dtype=np.int64)
-        empty = np.zeros((0, len(PARTS)), dtype=np.int64)
-        return StepParts(none.astype(np.int32), none, empty, none, of_steps)
+    maker = _Maker(capture, steps, activity, idle)
+    pieces = [maker.of_device(device) for device in activity.devices.tolist()]
+    none = np.zeros(0, dtype=np.int64)
     return StepParts(
-        device=np.concatenate([p.device for p in pieces]),
-        duration_ps=np.concatenate([p.duration_ps for p in pieces]),
-        time_ps=np.concatenate([p.time_ps for p in pieces]),
-        graph_idle_ps=np.concatenate([p.graph_idle_ps for p in pieces]),
-        of_steps=of_steps,
+        device=np.concatenate([none.astype(np.int32), *(p.device for p in pieces)]),
+        duration_ps=np.concatenate([none, *(p.duration_ps for p in pieces)]),
+        time_ps=np.concatenate(
+            [np.zeros((0, len(PARTS)), np.int64), *(p.time_ps for p in pieces)]
+        ),
+        graph_idle_ps=np.concatenate([none, *(p.graph_idle_ps for p in pieces)]),
+        of_steps=not steps.withheld,
     )
 
 
-def _of_device(
-    capture: Capture, activity: Activity, idle: IdleGaps, device: int, windows: Intervals
-) -> StepParts:
-    """Parts of the windows of one device."""
-    kinds = activity.in_windows(device, windows.start_ps, windows.end_ps)
-    compute, collective, memcpy, memset, idle_ps = kinds.T
-    gaps, group = idle.gaps, activity.group_of(device)
-    mine = capture.kernels.device[gaps.after] == device
-    busy = activity.busy.take(activity.busy.group == group)
-    long = gaps.duration_ps > SHORT_GAP_PS
-    nameless = (idle.cause == UNKNOWN) | ((idle.cause == QUEUE) & long)
-    known = {
-        "host_late": idle.cause == HOST_LATE,
-        "launch_call_long": idle.cause == CALL_LONG,
-        "gap": (idle.cause != HOST_LATE) & (idle.cause != CALL_LONG) & ~nameless,
-    }
+class _Maker:
+    """Makes the parts of each device; holds what devices need of each other."""
 
-    def inside(wanted: Bools) -> I64:
-        """Idle time of the device in the wanted gaps, in each window."""
-        rows = mine & wanted
-        gap = intervals(gaps.start_ps[rows], gaps.end_ps[rows], group)
-        return covered_in_windows(subtract(gap, busy), windows.start_ps, windows.end_ps)
+    def __init__(self, capture: Capture, steps: Steps, activity: Activity, idle: IdleGaps):
+        self.steps = steps
+        self.activity = activity
+        self.idle = idle
+        self.gap_device = capture.kernels.device[idle.gaps.after]
+        self.waits = peer_waits(capture, steps)
+        cause = idle.cause
+        long = idle.gaps.duration_ps > SHORT_GAP_PS
+        nameless = (cause == UNKNOWN) | ((cause == QUEUE) & long)
+        self.causes = {
+            "host_late": cause == HOST_LATE,
+            "launch_call_long": cause == CALL_LONG,
+            "gap": (cause != HOST_LATE) & (cause != CALL_LONG) & ~nameless,
+        }
+        by_host = self.causes["host_late"] | self.causes["launch_call_long"]
+        self.host_idle = {d: self.idle_in(d, by_host) for d in activity.devices.tolist()}
 
-    causes = [inside(rows) for rows in known.values()]
-    rest = idle_ps - np.sum(causes, axis=0)
-    columns = (compute, collective, memcpy + memset, *causes, rest)
-    return StepParts(
-        device=np.full(len(windows), device, dtype=np.int32),
-        duration_ps=windows.duration_ps,
-        time_ps=np.stack(columns, axis=1),
-        graph_idle_ps=inside(idle.in_graph),
-        of_steps=True,
-    )
+    def layer(self, device: int, layer: Intervals) -> Intervals:
+        """One device's part of a layer, in group 0."""
+        mine = layer.take(layer.group == self.activity.group_of(device))
+        return intervals(mine.start_ps, mine.end_ps)
+
+    def idle_in(self, device: int, wanted: Bools) -> Intervals:
+        """Time of the wanted gaps in which nothing runs on the device."""
+        rows, gaps = (self.gap_device == device) & wanted, self.idle.gaps
+        gap = intervals(gaps.start_ps[rows], gaps.end_ps[rows])
+        return subtract(gap, self.layer(device, self.activity.busy))
+
+    def windows(self, device: int) -> Intervals:
+        """The complete steps of a device, or its span."""
+        if not self.steps.withheld:
+            return self.steps.windows(device)
+        busy = self.layer(device, self.activity.busy)
+        return intervals(busy.start_ps[:1], busy.end_ps[-1:])
+
+    def waiting(self, device: int, windows: Intervals) -> tuple[I64, I64]:
+        """Exposed waiting for peers in each window: all of it, and what a peer's host made.
+
+        A GPU is late by what it lost since the collective before. Of the wait, the host answers
+        for as much as the late GPU was idle because of its host for longer than this one was.
+        """
+        exposed = self.layer(device, self.activity.layers[KINDS.index(Kind.COLLECTIVE)])
+        mine = self.waits.device == device
+        waits, since = self.waits.windows.take(mine), self.waits.since_ps[mine]
+        late = self.waits.late_device[mine]
+        by_host = np.zeros(len(waits), dtype=np.int64)
+        for peer in np.unique(late).tolist():
+            rows, begin, end = late == peer, since[late == peer], waits.end_ps[late == peer]
+            lost = covered_in_windows(self.host_idle[peer], begin, end)
+            lost -= covered_in_windows(self.host_idle[device], begin, end)
+            by_host[rows] = np.maximum(lost, 0)
+        shown = covered_in_windows(exposed, waits.start_ps, waits.end_ps)
+        every = covered_in_windows(intersect(exposed, waits), windows.start_ps, windows.end_ps)
+        blamed = np.zeros(len(windows), dtype=np.int64)
+        place = np.searchsorted(windows.start_ps, waits.end_ps, side="left") - 1
+        good = (place >= 0) & (waits.end_ps <= windows.end_ps[np.maximum(place, 0)])
+        np.add.at(blamed, place[good], np.minimum(by_host, shown)[good])
+        return every, np.minimum(blamed, every)
+
+    def of_device(self, device: int) -> StepParts:
+        """Parts of the windows of one device."""
+        windows = self.windows(device)
+        start, end = windows.start_ps, windows.end_ps
+        compute, collective, memcpy, memset, idle_ps = self.activity.in_windows(
+            device, start, end
+        ).T
+        waits, by_host = self.waiting(device, windows)
+        causes = [
+            covered_in_windows(self.idle_in(device, rows), start, end)
+            for rows in self.causes.values()
+        ]
+        peers = (collective - waits, waits - by_host, by_host)
+        rest = idle_ps - np.sum(causes, axis=0)
+        return StepParts(
+            device=np.full(len(windows), device, dtype=np.int32),
+            duration_ps=windows.duration_ps,
+            time_ps=np.stack((compute, *peers, memcpy + memset, *causes, rest), axis=1),
+            graph_idle_ps=covered_in_windows(self.idle_in(device, self.idle.in_graph), start, end),
+            of_steps=True,
+        )

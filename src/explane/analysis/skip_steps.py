@@ -11,6 +11,7 @@ from explane.analysis.host_causes import dispatch_thread
 from explane.analysis.host_events import WAIT, names_like, thread_bounds
 from explane.analysis.intervals import (
     Intervals,
+    concatenate,
     covered_in_windows,
     intervals,
     subtract,
@@ -107,7 +108,8 @@ def _idle(
         gpu[rows] = window - covered_in_windows(own, begin[rows], end[rows])
         mine = join.kernel_launch[(kernels.device == device) & (join.kernel_launch >= 0)]
         used = {*np.unique(join.home_thread[mine]).tolist(), dispatch_thread(capture)}
-        busy_host = _together([work[thread] for thread in sorted(used) if thread in work])
+        parts = [work[thread] for thread in sorted(used) if thread in work]
+        busy_host = union(concatenate(parts))
         host[rows] = window - covered_in_windows(busy_host, begin[rows], end[rows])
     return gpu, host
 
@@ -129,12 +131,5 @@ def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]
         calls = join.home_thread == thread
         active = subtract(intervals(start[work], end[work]), intervals(start[idle], end[idle]))
         called = intervals(launches.start_ps[calls], launches.end_ps[calls])
-        result[int(thread)] = _together([active, called])
+        result[int(thread)] = union(concatenate([active, called]))
     return result
-
-
-def _together(parts: list[Intervals]) -> Intervals:
-    """Union of several sets of one group."""
-    none = np.zeros(0, dtype=np.int64)
-    starts = np.concatenate([none, *(p.start_ps for p in parts)])
-    return union(intervals(starts, np.concatenate([none, *(p.end_ps for p in parts)])))

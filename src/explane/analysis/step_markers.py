@@ -84,12 +84,14 @@ def _assign(capture: Capture, join: LaunchJoin, rows: I64) -> StepGuess:
 def _snap(capture: Capture, join: LaunchJoin, index: I32, run: I32) -> I32:
     """Keep executions of a program whole: each goes to the marker with most of its launches.
 
-    Where a device has as many executions as markers with work they are paired in order. Only
-    taken when it makes the number of launches per step more even: an execution that the border of
-    a marker has cut shows there.
+    Where a device has as many executions as there are markers with work (on any device), they are
+    paired in order: threads that launch for one device each may run ahead of the one that marks.
+    Only taken when it makes the number of launches per step more even: an execution that the
+    border of a marker has cut shows there.
     """
     devices = capture.kernels.device
     result = index.copy()
+    worked = np.unique(index[index >= 0])
     for device in np.unique(devices).tolist():
         rows = np.flatnonzero((devices == device) & (run >= 0))
         n_runs = int(run[rows].max(initial=-1)) + 1
@@ -98,8 +100,7 @@ def _snap(capture: Capture, join: LaunchJoin, index: I32, run: I32) -> I32:
         calls = rows[np.unique(join.kernel_launch[rows], return_index=True)[1]]
         votes = np.zeros((n_runs, int(index.max(initial=-1)) + 2), dtype=np.int64)
         np.add.at(votes, (run[calls], index[calls] + 1), 1)
-        used = np.flatnonzero(votes.sum(axis=0)[1:])
-        chosen = used if len(used) == n_runs else np.argmax(votes, axis=1) - 1
+        chosen = worked if len(worked) == n_runs else np.argmax(votes, axis=1) - 1
         if _unevenness(chosen[run[calls]]) < _unevenness(index[calls]):
             result[rows] = chosen[run[rows]]
     return result

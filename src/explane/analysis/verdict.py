@@ -1,11 +1,12 @@
 """What bounds the workload: host, GPU, communication or copies; or why that can't be said.
 
 The rule, printed with its numbers: the parts of the complete steps of all devices (see `parts`)
-are added up. Of *host* (idle because a launch came late or its call took long), *exposed*
-communication and *exposed* copies the largest decides when it is at least `DECIDES_RATIO` of the
-time; else the workload is GPU-bound. Hidden communication never counts, however long. The verdict
-is withheld when the capture doesn't cover the GPUs (see `coverage`), or when idle time that
-nothing explains is at least `DECIDES_RATIO`.
+are added up. Of *host* (idle because a launch came late or its call took long, also on the GPU
+that a collective waits for), *exposed* communication and *exposed* copies the largest decides
+when it is at least `DECIDES_RATIO` of the time; else the workload is GPU-bound. Hidden
+communication never counts, however long, and waiting for a GPU that is slower is no
+communication. The verdict is withheld when the capture doesn't cover the GPUs (see `coverage`),
+or when idle time that nothing explains is at least `DECIDES_RATIO`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from explane.analysis.idle import IdleGaps
 from explane.analysis.latency import launch_latency
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.parts import PARTS, StepParts, step_parts
+from explane.analysis.peer_waits import PeerWaits, peer_waits
 from explane.analysis.steps import Steps
 from explane.capture.model import Capture, HostCapture, Kind
 from explane.units import format_ps, format_ratio
@@ -36,13 +38,15 @@ FLOOR_RATIO: Final = 0.05
 # A device with less compute time than this share of the usual one is an outlier.
 _OUTLIER_RATIO: Final = 0.5
 _BOUNDS: Final = {
-    "host-bound": ("host_late", "launch_call_long"),
+    "host-bound": ("host_late", "launch_call_long", "peer_host_late"),
     "communication-bound": ("collective",),
     "copy-bound": ("copy",),
 }
 _WORDS: Final = {
     "compute": "compute",
     "collective": "exposed communication",
+    "peer_late": "waiting for a GPU that joins a collective late",
+    "peer_host_late": "waiting for a GPU whose host launched late",
     "copy": "exposed copies",
     "host_late": "idle because the host launched late",
     "launch_call_long": "idle because launch calls took long",
@@ -55,8 +59,10 @@ _COLLECTIVE_OPCODE: Final = re.compile(
 )
 RULE: Final = (
     f"over the complete steps of all GPUs, the largest of host (idle because of late or long"
-    f" launch calls), exposed communication and exposed copies decides if it takes at least"
-    f" {DECIDES_RATIO:.0%} of the time; else the workload is GPU-bound. Unexplained idle time of"
+    f" launch calls, also on the GPU that a collective waits for), exposed communication and"
+    f" exposed copies decides if it takes at least {DECIDES_RATIO:.0%} of the time; else the"
+    f" workload is GPU-bound. Waiting for a slower GPU is no"
+    f" communication. Unexplained idle time of"
     f" {DECIDES_RATIO:.0%} or missing records withhold the verdict. Parts from {FLOOR_RATIO:.0%}"
     " on are named"
 )
@@ -159,6 +165,7 @@ def find_verdict(
         itertools.chain(
             _about_devices(capture, expected, outliers),
             _about_steps(steps, parts, word),
+            _about_peers(peer_waits(capture, steps), parts, word),
             _about_records(capture, parts, expected, word),
         )
     )
@@ -250,6 +257,16 @@ def _about_steps(steps: Steps, parts: StepParts, word: str) -> Iterator[str]:
     compile_ps = int(steps.compile_ps[first].sum())
     if compile_ps:
         yield f"The host compiles for {format_ps(compile_ps)} before and between the steps."
+
+
+def _about_peers(waits: PeerWaits, parts: StepParts, word: str) -> Iterator[str]:
+    """The GPU that the others wait for most."""
+    if word == "withheld" or parts.ratio("peer_late", "peer_host_late") < FLOOR_RATIO:
+        return
+    time_ps = np.bincount(waits.late_device, weights=waits.windows.duration_ps)
+    device = int(np.argmax(time_ps))
+    share = format_ratio(float(time_ps[device] / time_ps.sum()))
+    yield f"Of the waiting inside collectives {share} is for GPU {device}."
 
 
 def _about_records(

@@ -9,6 +9,7 @@ from explane.analysis.budget import stream_budgets
 from explane.analysis.idle import idle_gaps
 from explane.analysis.launches import join_launches
 from explane.analysis.parts import PARTS
+from explane.analysis.peer_waits import peer_waits
 from explane.analysis.steps import find_steps
 from explane.analysis.verdict import RULE, Expected, Verdict, find_verdict
 from explane.capture.model import Capture, Note, NoteKind, StoredProgram
@@ -376,3 +377,90 @@ def test_compilation_is_named_beside_the_verdict() -> None:
     compiling = E(last - 400 * US, 300 * US, "XlaCompile:#module=jit_f#", thread=4)
     found = judge(capture(*_parts_of(data), [*_markers(data), compiling]))
     assert any("compiles for 300.000 µs" in text for text in found.remarks)
+
+
+def in_parallel(extra_work: int = 0, extra_late: int = 0, n_steps: int = 6) -> Capture:
+    """Two GPUs: 100 µs launch delay, compute, an all-reduce of 50 µs; GPU 1 has extra (µs)."""
+    kernels, calls, events = [], [], []
+    at = 100
+    for i in range(n_steps):
+        joined = at + 100 + 400 + max(extra_work + extra_late, 0)
+        for device in (0, 1):
+            late = 100 + (extra_late if device else 0)
+            work = 400 + (extra_work if device else 0)
+            call = 1000 * device + 10 * i
+            start = at + late
+            calls.append(L((start - 12) * US, 5 * US, call, device=device, thread=device))
+            calls.append(L((start - 6) * US, 5 * US, call + 1, device=device, thread=device))
+            kernels.append(K(start * US, work * US, "a", call, device, program=1))
+            begin = start + work
+            length = joined + 50 - begin
+            kernels.append(K(begin * US, length * US, NCCL, call + 1, device, program=1))
+        events.append(E((at + 80) * US, 1000 * US, "train", thread=9, step=i))
+        at = joined + 50
+    return capture(kernels, calls, events)
+
+
+def test_waiting_for_a_slower_gpu_is_no_communication() -> None:
+    found = judge(in_parallel(extra_work=600))
+    # GPU 0 waits 600 of 1150; GPU 1 never; both move data for 50.
+    assert found.word == "GPU-bound"
+    assert found.parts.ratio("peer_late") == pytest.approx(600 / 2300)
+    assert found.parts.ratio("peer_host_late") == 0
+    assert found.parts.ratio("collective") == pytest.approx(100 / 2300)
+    assert any("100 % is for GPU 1" in text for text in found.remarks)
+
+
+def test_waiting_for_a_gpu_with_a_late_host_counts_to_the_host() -> None:
+    found = judge(in_parallel(extra_late=600))
+    assert found.word == "host-bound"
+    assert found.parts.ratio("peer_late") == 0
+    assert found.parts.ratio("peer_host_late") == pytest.approx(600 / 2300)
+    assert found.parts.ratio("host_late") == pytest.approx((100 + 700) / 2300)
+
+
+def test_waiting_for_a_gpu_with_both_is_divided() -> None:
+    parts = judge(in_parallel(extra_work=250, extra_late=350)).parts
+    assert parts.ratio("peer_host_late") == pytest.approx(350 / 2300)
+    assert parts.ratio("peer_late") == pytest.approx(250 / 2300)
+
+
+def test_collectives_that_do_not_run_together_are_not_matched() -> None:
+    # Two groups of one GPU each: the second begins after the first has ended.
+    kernels, calls, events = [], [], []
+    for i in range(5):
+        for device in (0, 1):
+            call, at = 100 * device + 2 * i, 1000 * i + 400 * device
+            calls += [L(at * US, US, call), L((at + 2) * US, US, call + 1)]
+            kernels.append(K((at + 5) * US, 100 * US, "a", call, device))
+            kernels.append(K((at + 105) * US, 200 * US, NCCL, call + 1, device))
+        events.append(E(1000 * i * US, 500 * US, "train", thread=1, step=i))
+    parts = judge(capture(kernels, calls, events)).parts
+    assert parts.ratio("peer_late", "peer_host_late") == 0
+    assert parts.ratio("collective") == pytest.approx(0.2)
+
+
+def test_lost_collectives_are_matched_within_their_step() -> None:
+    data = in_parallel(extra_work=600)
+    columns = (data.kernels.start_ps, data.kernels.duration_ps, data.kernels.correlation_id)
+    names = [data.text(int(code)) for code in data.kernels.name]
+    kernels = [
+        K(int(s), int(d), name, int(c), int(g), program=1)
+        for s, d, c, name, g in zip(*columns, names, data.kernels.device, strict=True)
+    ]
+    lost = next(k for k in kernels if k.device == 0 and k.name == NCCL and k.start > 3 * MS)
+    calls = [
+        L(int(s), 5 * US, int(c), thread=int(t))
+        for s, c, t in zip(
+            data.launches.start_ps,
+            data.launches.correlation_id,
+            data.launches.thread,
+            strict=True,
+        )
+    ]
+    events = [E((100 + 1150 * i + 80) * US, 1000 * US, "train", 9, i) for i in range(6)]
+    data = capture([k for k in kernels if k is not lost], calls, events)
+    steps = find_steps(data)
+    waits = peer_waits(data, steps)
+    assert waits.windows.duration_ps.tolist() == [600 * US] * 5
+    assert set(waits.late_device.tolist()) == {1}
