@@ -166,7 +166,7 @@ def _reads(
         return [-(-size * min(count, full) // full) for size in sizes]
     if opcode == "get-tuple-element":
         return [count for _ in sizes]
-    if opcode == "fusion":
+    if opcode == "fusion" and program.called_by(instruction):
         inner = touched_by(program, instruction).operands
         return list(inner) + sizes[len(inner) :]
     return sizes  # dots, convolutions, sorts, windows, calls: all of it
