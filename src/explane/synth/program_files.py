@@ -17,6 +17,7 @@ import json
 import lzma
 import zipfile
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ def bundled_programs() -> tuple[str, ...]:
     return tuple(sorted(n.removesuffix(SUFFIX) for n in names if n.endswith(SUFFIX)))
 
 
+@cache
 def bundled_program(title: str) -> CompiledProgram:
-    """One of the programs that are shipped with the package."""
+    """One of the programs that are shipped with the package; read once per process."""
     entry = resources.files("explane.data") / "programs" / f"{title}{SUFFIX}"
     with resources.as_file(entry) as path:
         return read_compiled(path)
