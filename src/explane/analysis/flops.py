@@ -180,7 +180,7 @@ def _evaluated(program: Program, touched: Touched) -> Iterator[tuple[Instruction
     """Instructions that run, with the elements computed; nested fusions are looked into."""
     for instruction_id, count in touched.evaluated.items():
         instruction = program.instructions[instruction_id]
-        if instruction.opcode == "fusion":
+        if instruction.opcode == "fusion" and program.called_by(instruction):
             yield from _evaluated(program, touched_by(program, instruction))
         elif count:
             yield instruction, count
@@ -201,6 +201,8 @@ def _matrix_work(program: Program, instruction: Instruction) -> MatrixWork | Non
 
 
 def _why_unknown(instruction: Instruction) -> str:
+    if instruction.opcode == "fusion":  # one with a body was looked into
+        return "fusion: its body is not stored"
     if instruction.opcode in COLLECTIVES:
         return "collective: bounded by the network, not by this GPU"
     if instruction.opcode in _NOT_MODELLED:
