@@ -27,12 +27,16 @@ from explane.capture.discover import Discovery, HostFiles, discover
 from explane.capture.load import load_host
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError
+from explane.export.perfetto import write_perfetto
+from explane.export.pprof import write_pprof
+from explane.export.targets import By, Target
 from explane.options import Options
 from explane.outcome import CheckOutcome, Outcome
 from explane.progress import NULL, Progress
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.overview import op_lines, overview_lines
+from explane.report.single_file import new_file, refuse_file
 from explane.report.write import (
     verdict_summary,
     write_attribution,
@@ -107,6 +111,42 @@ def verdict(
         found = discover(captures)
     investigation = _investigated(found, _verdict, options, progress)
     return Outcome(verdict_summary(investigation), investigation.partial)
+
+
+def export(
+    captures: Sequence[str],
+    output: Path,
+    target: tuple[Target, By],
+    options: Options,
+    progress: Progress = NULL,
+) -> Outcome:
+    """Results in another tool's format, written to a file.
+
+    Args:
+        captures: As for `investigate`.
+        output: The file.
+        target: The format, and what the frames of a pprof profile are.
+        options: Choices.
+        progress: Told what is being done.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: The output can't be written, or an option can't be meant.
+    """
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    inputs = [host.run for host in found.hosts]
+    refuse_file(output, inputs, options.force)
+    form, by = target
+    analysis = _full if form is Target.PERFETTO else _attribution
+    investigation = _investigated(found, analysis, options, progress)
+    lines: tuple[str, ...] = ()
+    with progress.stage("writing"), new_file(output, inputs, options.force) as stream:
+        if form is Target.PERFETTO:
+            lines = write_perfetto(investigation, stream)
+        else:
+            write_pprof(investigation, stream, by, options.user_re)
+    return Outcome(lines, investigation.partial, output)
 
 
 def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -> Outcome:

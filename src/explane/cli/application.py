@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from explane.cli import attribute, check, demo, info, report, verdict
+from explane.cli import attribute, check, demo, export, info, report, verdict
 from explane.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 #: Every command, in the order of the help; the function's name is the command's.
@@ -15,6 +15,7 @@ COMMANDS = (
     verdict.verdict,
     attribute.attribute,
     info.info,
+    export.export,
     check.check,
     demo.demo,
 )

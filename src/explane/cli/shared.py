@@ -66,6 +66,13 @@ FORCE = (
         False,
     ),
 )
+REPLACE = (
+    Shared(
+        "force",
+        Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")],
+        False,
+    ),
+)
 ATTRIBUTION = (
     Shared(
         "user_re",

@@ -63,6 +63,7 @@ def test_own_metadata_and_the_library_that_it_went_through() -> None:
         line_from="own",
         lines=(("/me/train.py", 41),),
         via=Frame(LIB, 7, "apply"),
+        stack=(Frame(LIB, 7, "apply"), Frame("/me/train.py", 41, "step")),
     )
 
 
