@@ -6,7 +6,7 @@ something happened, not when.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,6 @@ from explane.capture.assemble import (
 from explane.capture.events import EventTable
 from explane.capture.growing import GrowingTable, pick
 from explane.capture.model import I32, I64, U8, Kind
-from explane.capture.planes import XLine
 from explane.capture.stats import PlaneValues
 from explane.units import PS_PER_NS
 
@@ -56,6 +55,8 @@ _HINTS: Final = (
     ("memory", Kind.MARKER),
 )
 _TIME_LIMIT_PS: Final = (1 << 63) - 1
+#: No session lasts 26 days: a line that starts later counts from the epoch.
+LATEST_SESSION_NS: Final = (1 << 61) // PS_PER_NS
 _SLICE_ROWS: Final = 1 << 20
 
 
@@ -137,45 +138,57 @@ def _host_columns(table: EventTable, rows: I64, values: PlaneValues) -> HostColu
     )
 
 
-def place(
-    table: GrowingTable[Any], first: int, column: str, lines: Sequence[XLine], ids: Sequence[int]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the number of a line stands for.
+
+    Attributes:
+        column: `stream` or `thread`: the column that holds the number.
+        ids: What it becomes, by number.
+        bases_ps: Start of each line since the session start.
+        rooms_ps: Largest offset that int64 can hold with it; -1 (nothing fits) for lines that
+            start beyond int64 themselves.
+    """
+
+    column: str
+    ids: I64
+    bases_ps: I64
+    rooms_ps: I64
+
+    @classmethod
+    def of(cls, column: str, ids: list[int], starts_ns: list[int], epoch_ns: int) -> Places:
+        """Places from ids and `XLine.timestamp_ns`; late ones count from `epoch_ns`."""
+        since = [ns - epoch_ns if ns > LATEST_SESSION_NS else ns for ns in starts_ns]
+        bases = [ns * PS_PER_NS for ns in since]
+        rooms = [max(_TIME_LIMIT_PS - abs(base), -1) for base in bases]
+        fitting = [base if room >= 0 else 0 for base, room in zip(bases, rooms, strict=True)]
+        return cls(column, *(np.array(part, dtype=np.int64) for part in (ids, fitting, rooms)))
+
+
+def place(table: GrowingTable[Any], first: int, places: Places) -> None:
     """Turn numbers of lines into ids, and count starts from the session instead of the line.
 
     What int64 can't hold becomes the largest int64, which the time rule then rejects.
 
     Args:
-        table: Rows whose `column` is the number of a line.
-        first: The first of those rows.
-        column: `stream` or `thread`.
-        lines: Heads of the lines.
-        ids: What `column` becomes, by line.
+        table: The table.
+        first: The first row that holds a number.
+        places: What the numbers stand for.
     """
     if first == len(table):
         return
-    bases_ps, rooms_ps = _bases(lines)
+    bases_ps, rooms_ps = places.bases_ps, places.rooms_ps
     starts = table.rows("start_ps", first)
-    number = table.constant(column)
+    number = table.constant(places.column)
     if number is not None and first == 0:
         _shift(starts, bases_ps[number], rooms_ps[number])
-        table.fill(column, first, ids[number])
+        table.fill(places.column, first, int(places.ids[number]))
         return
-    numbers, ids_of = table.rows(column, first), np.array(ids, dtype=np.int64)
+    numbers = table.rows(places.column, first)
     for at in range(0, len(starts), _SLICE_ROWS):
         part = numbers[at : at + _SLICE_ROWS]
         _shift(starts[at : at + _SLICE_ROWS], bases_ps[part], rooms_ps[part])
-        part[:] = ids_of[part]
-
-
-def _bases(lines: Sequence[XLine]) -> tuple[I64, I64]:
-    """Start of each line, and the largest offset that int64 can hold with it.
-
-    The room is -1 (nothing fits) for lines that start beyond int64 themselves.
-    """
-    bases = [line.timestamp_ns * PS_PER_NS for line in lines]
-    rooms = [max(_TIME_LIMIT_PS - abs(base), -1) for base in bases]
-    fitting = [base if room >= 0 else 0 for base, room in zip(bases, rooms, strict=True)]
-    return np.array(fitting, dtype=np.int64), np.array(rooms, dtype=np.int64)
+        part[:] = places.ids[part]
 
 
 def _shift(starts: I64, base_ps: I64, room_ps: I64) -> None:

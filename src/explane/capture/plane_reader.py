@@ -14,6 +14,7 @@ from explane.capture.classify import LineRole, role_of_line
 from explane.capture.event_columns import (
     DEVICE_STATS,
     HOST_STATS,
+    Places,
     device_columns,
     host_columns,
     place,
@@ -57,6 +58,7 @@ class PlaneReader:
         others: Other host events so far.
         threads: Host threads so far.
         counts: What was met so far.
+        epoch_ns: Taken from the timestamps of lines that count from the epoch; 0 for none.
     """
 
     def __init__(self, buffer: Buffer, pool: StringPool, options: ReadOptions):
@@ -65,6 +67,7 @@ class PlaneReader:
         self.others = GrowingTable(HostColumns)
         self.threads: list[Thread] = []
         self.counts = Counts()
+        self.epoch_ns = 0
         self._thread_of: dict[tuple[int, str], int] = {}
         self._buffer = buffer
         self._pool = pool
@@ -85,7 +88,7 @@ class PlaneReader:
             for table in event_tables(self._buffer, lines, wanted):
                 self.devices.append(device_columns(table, ordinal, values))
                 counts.n_aggregated += int(np.count_nonzero(table.aggregated))
-            place(self.devices, first, "stream", lines, [line.line_id for line in lines])
+            place(self.devices, first, self._places("stream", lines))
             stats = self.plane_stats(plane, values)
         self._count(counts, values)
         streams = {line.line_id: self._name(line) for line in lines}
@@ -118,10 +121,27 @@ class PlaneReader:
                     table.append(part)
                 counts.n_aggregated += int(np.count_nonzero(events.aggregated))
                 counts.n_python_events += events.n_skipped
-            threads = [self._thread(line) for line in lines]
+            places = self._places("thread", lines)
             for table, first in zip(tables, firsts, strict=True):
-                place(table, first, "thread", lines, threads)
+                place(table, first, places)
         self._count(counts, values)
+
+    def timestamps_ns(self, plane: XPlane) -> list[int]:
+        """Start of each line as stored, as far as it stands before the events.
+
+        Damage is left for the reading of the plane to find.
+        """
+        try:
+            return [read_head(self._buffer, span).timestamp_ns for span in plane.lines]
+        except WireError:
+            return []
+
+    def _places(self, column: str, lines: list[XLine]) -> Places:
+        """Id and start of each line, by its number."""
+        is_thread = column == "thread"
+        ids = [self._thread(line) if is_thread else line.line_id for line in lines]
+        starts = [line.timestamp_ns for line in lines]
+        return Places.of(column, ids, starts, self.epoch_ns)
 
     def _name(self, line: XLine) -> str:
         return self._pool.decode(line.name or line.display_name)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from explane.capture.assemble import StringPool, assemble_parts
+from explane.capture.event_columns import LATEST_SESSION_NS
 from explane.capture.model import (
     MISSING,
     Capture,
@@ -38,7 +39,7 @@ from explane.capture.planes import (
 )
 from explane.capture.stats import integer
 from explane.capture.wire import Buffer, WireError
-from explane.capture.xplane_notes import count_notes, message_notes, nature_of
+from explane.capture.xplane_notes import count_notes, limit_notes, message_notes, nature_of
 from explane.errors import CaptureError
 
 _DEVICE_PLANE: Final = re.compile(r"/device:GPU:(\d{1,9})$")
@@ -112,18 +113,50 @@ class _Reader:
         space = scan_space(self.buffer, self.size)
         if space.damage is not None:
             self._damaged(space.damage, "the file")
-        n_read = 0
+        planes = list(self._scanned(space))
+        for plane in planes:
+            if plane.name == _SESSION_PLANE:
+                self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
+        self._set_epoch(planes)
+        n_read = sum(self._undamaged(plane) for plane in planes)
+        if not n_read:
+            self._refuse(space)
+        return self._capture(space)
+
+    def _scanned(self, space: XSpace) -> Iterator[XPlane]:
+        """Planes without their events, but for damaged ones."""
         for span in space.planes:
             name = "without a readable name"
             try:
                 name = self.pool.decode(plane_name(self.buffer, span))
-                self._read_plane(scan_plane(self.buffer, span, name))
-                n_read += 1
+                yield scan_plane(self.buffer, span, name)
             except WireError as damage:
                 self._damaged(damage, f"plane {name}")
-        if not n_read:
-            self._refuse(space)
-        return self._capture(space)
+
+    def _undamaged(self, plane: XPlane) -> bool:
+        """Read a plane; False when it is damaged."""
+        try:
+            self._read_plane(plane)
+        except WireError as damage:
+            self._damaged(damage, f"plane {plane.name}")
+            return False
+        return True
+
+    def _set_epoch(self, planes: list[XPlane]) -> None:
+        """Find out whether lines count from the epoch, which saved captures do not.
+
+        Picoseconds since the epoch do not fit into int64, so those lines are counted from the
+        start of the session, or from the first of them when the file does not say it.
+        """
+        heads: list[int] = []
+        for plane in planes:
+            if _DEVICE_PLANE.match(plane.name) or plane.name in _HOST_PLANES:
+                heads += self.planes.timestamps_ns(plane)
+        late = [head for head in heads if head > LATEST_SESSION_NS]
+        if late:
+            start = self.session.get("profile_start_time", 0)
+            known = isinstance(start, int) and LATEST_SESSION_NS < start <= min(late)
+            self.planes.epoch_ns = int(start) if known else min(late)
 
     def _read_plane(self, plane: XPlane) -> None:
         device = _DEVICE_PLANE.match(plane.name)
@@ -133,9 +166,7 @@ class _Reader:
             self.planes.read_host(plane)
         elif plane.name == _METADATA_PLANE:
             self._read_programs(plane)
-        elif plane.name == _SESSION_PLANE:
-            self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
-        else:
+        elif plane.name != _SESSION_PLANE:
             self.other.append(plane.name)
 
     def _read_programs(self, plane: XPlane) -> None:
@@ -182,6 +213,7 @@ class _Reader:
         ]
         errors, warnings, hostnames = texts
         found = [*self.damages, *message_notes(errors + warnings), *records.notes]
+        found += limit_notes(records, self.planes.epoch_ns)
         found += count_notes(planes.counts, self.pool.n_invalid)
         return Capture(
             host=next(filter(None, hostnames), self.path.name.removesuffix(".xplane.pb")),

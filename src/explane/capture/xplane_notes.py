@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from explane.capture.assemble import Records
 from explane.capture.model import MISSING, Note, NoteKind
 from explane.capture.plane_reader import Counts
 
 _DROP: Final = re.compile(r"\bdropped\b", re.IGNORECASE)
 # "… 4096 events dropped because total device(GPU) events reached maximum;" (cupti_collector)
 _DROP_COUNT: Final = re.compile(r"(\d[\d,]*) (?:\w+ ){0,3}dropped\b", re.IGNORECASE)
+_LIMITS: Final = (2 << 20, 4 << 20)
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
 
 
@@ -45,6 +47,27 @@ def count_notes(counts: Counts, n_invalid_utf8: int) -> list[Note]:
         ("lines_without_work", len(counts.skipped_lines), f"lines hold no GPU work: {names}"),
     )
     return [Note(slug, NoteKind.INFO, n, f"{n} {text}") for slug, n, text in found if n]
+
+
+def limit_notes(records: Records, epoch_ns: int) -> list[Note]:
+    """Notes for tables that end at a collector's limit, and for times counted from the epoch.
+
+    CUPTI collectors stop at 2 Mi records of device activity and at 2 Mi of API calls, ROCm's at
+    2 Mi or 4 Mi; a count that is exactly one of these is no chance.
+    """
+    notes = []
+    n_markers = sum(records.markers.values())
+    for what, count in (
+        ("device events", len(records.kernels) + n_markers),
+        ("launches", len(records.launches)),
+    ):
+        if count in _LIMITS:
+            text = f"{count} {what} are exactly a limit of the collector: later ones are missing"
+            notes.append(Note("event_limit", NoteKind.LOSS, MISSING, text))
+    if epoch_ns:
+        text = f"times in the file count from the epoch; here they count from {epoch_ns} ns"
+        notes.append(Note("epoch_times", NoteKind.INFO, 1, text))
+    return notes
 
 
 def nature_of(head: bytes) -> str:

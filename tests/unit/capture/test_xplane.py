@@ -220,6 +220,25 @@ def test_starts_are_relative_to_their_line(tmp_path: Path) -> None:
     assert capture.kernels.stream.tolist() == [2, 1]
 
 
+EPOCH_NS = 1_790_000_000_000_000_000
+
+
+@pytest.mark.parametrize("session", [EPOCH_NS - 3, None])
+def test_lines_that_count_from_the_epoch(tmp_path: Path, session: int | None) -> None:
+    """Picoseconds since the epoch do not fit into 64 bits."""
+    gpu, host = gpu_plane(), host_plane()
+    gpu.line("Stream #1", 1, timestamp_ns=EPOCH_NS + 7).event("k", 1000 * EPOCH_NS + 9_000, 5)
+    gpu.line("Stream #2", 2, timestamp_ns=0)
+    host.line("python", 5, timestamp_ns=EPOCH_NS).event("h", 1000 * EPOCH_NS + 1_000, 5)
+    planes = [gpu, host, *([task_environment(session, session + 9)] if session else [])]
+    capture = read_xplane(Space(planes).write(tmp_path))
+    first = 3_000 if session else 0
+    assert capture.kernels.start_ps.tolist() == [first + 9_000]
+    assert capture.host_events.start_ps.tolist() == [first + 1_000]
+    assert capture.kernels.time_ok.all()
+    assert _note(capture.notes, "epoch_times").kind is NoteKind.INFO
+
+
 def test_broken_times_keep_their_row_and_are_named(tmp_path: Path) -> None:
     events = [Event("k", 10 + i, 5, {}) for i in range(50)]
     events += [Event("negative", 20, -1, {}), Event("unset", 0, 0, {})]
