@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_labels import LabelKind, Labels, read_labels
 from explane.analysis.attribute_launches import LaunchGroups, group_launches
 from explane.analysis.attribute_program import ProgramAnswer, solve_program
@@ -58,14 +59,13 @@ def _label_places(capture: Capture, labels: Labels, schedules: Mapping[int, Sche
     kernels = capture.kernels
     places = np.full(len(kernels), -1, dtype=np.int64)
     rows = np.flatnonzero(labels.kind == LabelKind.INSTRUCTION)
-    pairs = np.stack([kernels.program_id[rows], labels.name[rows].astype(np.int64)])
-    distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    pairs = distinct(kernels.program_id[rows], labels.name[rows])
     found = []
-    for program_id, name in distinct.T.tolist():
+    for program_id, name in pairs.rows():
         schedule = schedules.get(program_id)
         at = schedule.by_label.get(labels.names[name], ()) if schedule is not None else ()
         found.append(at[0] if at else -1)
-    places[rows] = np.array(found, dtype=np.int64)[np.asarray(inverse).reshape(-1)]
+    places[rows] = np.array(found, dtype=np.int64)[pairs.code]
     return places
 
 
@@ -96,10 +96,9 @@ class _Builder:
         rows = np.flatnonzero(self.labels.kind == LabelKind.INSTRUCTION)
         if only:
             rows = rows[np.isin(kernels.program_id[rows], list(only))]
-        pairs = np.stack([kernels.program_id[rows], self.labels.name[rows].astype(np.int64)])
-        distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
-        codes = [self._key(p, self.labels.names[n]) for p, n in distinct.T.tolist()]
-        self.instruction[rows] = np.array(codes, dtype=np.int32)[np.asarray(inverse).reshape(-1)]
+        pairs = distinct(kernels.program_id[rows], self.labels.name[rows])
+        codes = [self._key(p, self.labels.names[n]) for p, n in pairs.rows()]
+        self.instruction[rows] = np.array(codes, dtype=np.int32)[pairs.code]
         self.match[rows] = Match.EXACT
         self.reason[rows] = Reason.LABEL
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_runs import Runs
 from explane.analysis.attribution import Execution
 from explane.analysis.schedule import Schedule
@@ -29,7 +30,7 @@ def executions_of(
         return ()
     execution = runs.execution[found]
     n = int(execution.max()) + 1
-    seen = np.unique(np.stack([execution, runs.iteration[found], position[found]]), axis=1)
+    seen = distinct(execution, runs.iteration[found], position[found]).columns
     required = np.array([not launch.optional for launch in schedule.launches])
     n_found = np.bincount(seen[0][required[seen[2]]], minlength=n)
     times, branched = _repeats(schedule)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.alignment import Scores
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_scores import STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
 from explane.analysis.schedule import Schedule
@@ -52,10 +53,13 @@ def find_frames(
     rows = np.flatnonzero(kernels.in_graph & (kernels.fixed < 0))
     if not len(rows):
         return Frames(of_kernel, (), (of_kernel, of_kernel))
-    groups, local = np.unique(kernels.group[rows], return_inverse=True)
+    local = _numbered(kernels.group[rows])
+    n_groups = int(local[-1]) + 1
     fits, found = _fits(schedule, scores, kernels.types[rows], places.position[rows], local)
-    known = _known_range(fits, found)
-    orderly = ~_walks_back(kernels, places, rows, len(groups))
+    named = np.full(n_groups, -1, dtype=np.int64)
+    np.maximum.at(named, local, kernels.graph[rows])
+    known = _known_range(fits, found, named)
+    orderly = ~_walks_back(kernels, places, rows, local)
     spread = _n_streams(local, kernels.stream[rows]) > 1
     frame = np.where(orderly | (spread & (fits.sum(axis=1) == 1)), known, -1)
     ranges = list(schedule.graphs)
@@ -87,7 +91,7 @@ def _spans(
     framed = (frame >= 0) & (high >= 0)
     expected = passed[high[framed] + 1] - passed[low[framed]]
     placed = position >= 0
-    pairs = np.unique(np.stack([local[placed], position[placed]]), axis=1)
+    pairs = distinct(local[placed], position[placed]).columns
     found = np.bincount(pairs[0], required[pairs[1]], len(frame))[framed]
     if found.sum() >= _DENSE * expected.sum():
         return low, high + 1, True
@@ -105,16 +109,26 @@ def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:
     return low, high
 
 
+def _numbered(group: Ints) -> Ints:
+    """Launches counted from 0; equal ones are adjacent."""
+    new = np.zeros(len(group), dtype=np.int64)
+    new[1:] = np.diff(group) != 0
+    return np.cumsum(new)
+
+
 def _walks_back(
-    kernels: ProgramKernels, places: Places, rows: Ints, n_groups: int
+    kernels: ProgramKernels, places: Places, rows: Ints, local: Ints
 ) -> npt.NDArray[np.bool_]:
     """Launches whose places run backwards, or repeat, in their agreed order.
 
     No single run of the schedule holds them.
     """
-    by_rank = rows[np.lexsort((places.rank[rows], kernels.group[rows]))]
-    placed = by_rank[places.position[by_rank] >= 0]
-    group = np.searchsorted(np.unique(kernels.group[rows]), kernels.group[placed])
+    n_groups = int(local[-1]) + 1
+    row_of_rank = np.full(len(kernels), -1, dtype=np.int64)
+    row_of_rank[places.rank[rows]] = np.arange(len(rows))
+    by_rank = row_of_rank[row_of_rank >= 0]
+    by_rank = by_rank[places.position[rows[by_rank]] >= 0]
+    placed, group = rows[by_rank], local[by_rank]
     position = places.position[placed]
     step = np.diff(position)
     back = (np.diff(group) == 0) & ((step < 0) | ((step == 0) & ~places.follows[placed][1:]))
@@ -123,8 +137,7 @@ def _walks_back(
 
 def _n_streams(local: Ints, stream: Ints) -> Ints:
     """On how many streams each launch ran."""
-    pairs = np.unique(np.stack([local, stream]), axis=1)
-    return np.bincount(pairs[0])
+    return np.bincount(distinct(local, stream).columns[0])
 
 
 def _fits(
@@ -142,22 +155,24 @@ def _fits(
         room[:, i] = (scores.first[:, first:end] >= STRONG).sum(axis=1)
         here = (position >= first) & (position < end)
         inside[:, i] = np.bincount(local[here], minlength=n_groups)
-    named = (scores.first >= STRONG).any(axis=1)[types]
-    pairs, counts = np.unique(np.stack([local[named], types[named]]), axis=1, return_counts=True)
+    named = (scores.first.max(axis=1) >= STRONG)[types]
+    pairs = distinct(local[named], types[named])
+    group, kind = pairs.columns
     fitting = np.zeros((n_groups, n_graphs), dtype=np.int64)
-    np.add.at(fitting, pairs[0], np.minimum(counts[:, None], room[pairs[1]]))
+    np.add.at(fitting, group, np.minimum(pairs.counts[:, None], room[kind]))
     total = np.bincount(local[named], minlength=n_groups)
     enough = np.maximum(_MIN_INSIDE * total, 1)[:, None]
     best = fitting.max(axis=1, initial=0)[:, None]
     return np.asarray((fitting == best) & (fitting >= enough)), inside
 
 
-def _known_range(fits: npt.NDArray[np.bool_], inside: Ints) -> Ints:
-    """The fitting default graph that holds most placed kernels of a launch, or -1."""
+def _known_range(fits: npt.NDArray[np.bool_], inside: Ints, named: Ints) -> Ints:
+    """The fitting default graph that a launch's label names, else the fullest, or -1."""
     if not fits.shape[1]:
         return np.full(len(fits), -1, dtype=np.int64)
     best = np.where(fits, inside, -1).argmax(axis=1)
-    return np.where(fits.any(axis=1), best, -1)
+    by_label = (named >= 0) & fits[np.arange(len(fits)), named]
+    return np.where(by_label, named, np.where(fits.any(axis=1), best, -1))
 
 
 def _learn(

@@ -12,7 +12,9 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.schedule import Schedule
 from explane.capture.model import I32, U8, Capture
 from explane.capture.program import Program
@@ -63,12 +65,11 @@ def read_labels(
 ) -> Labels:
     """Looks up every distinct (program, label) of a capture."""
     kernels = capture.kernels
-    pairs = np.stack([kernels.program_id, kernels.hlo_op.astype(np.int64)])
-    distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
-    kinds = np.zeros(distinct.shape[1], dtype=np.uint8)
-    codes = np.full(distinct.shape[1], -1, dtype=np.int32)
+    pairs = distinct(kernels.program_id, kernels.hlo_op)
+    kinds = np.zeros(len(pairs), dtype=np.uint8)
+    codes = np.full(len(pairs), -1, dtype=np.int32)
     names: dict[str, int] = {}
-    for i, (program_id, code) in enumerate(distinct.T.tolist()):
+    for i, (program_id, code) in enumerate(pairs.rows()):
         if code < 0 or not capture.text(code):
             continue
         kind, name = meaning(
@@ -76,8 +77,7 @@ def read_labels(
         )
         kinds[i] = kind
         codes[i] = names.setdefault(name, len(names))
-    flat = np.asarray(inverse).reshape(-1)
-    return Labels(kinds[flat], codes[flat], tuple(names))
+    return Labels(kinds[pairs.code], codes[pairs.code], tuple(names))
 
 
 def meaning(
@@ -103,6 +103,26 @@ def meaning(
     if _COLLECTIVE.fullmatch(name):
         return LabelKind.ALIAS, name
     return LabelKind.UNKNOWN, name
+
+
+def labelled_graphs(
+    labels: Labels, schedule: Schedule, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Index into `Schedule.graphs` that each row's label names, or -1.
+
+    `command_buffer_N` is named after the thunk id of its first member (jaxlib 0.10.2); a call of
+    a command buffer (jaxlib 0.6.2) by its name.
+    """
+    result = np.full(len(rows), -1, dtype=np.int64)
+    graph = labels.kind[rows] == LabelKind.GRAPH
+    for code in np.unique(labels.name[rows[graph]]).tolist():
+        label = labels.names[code]
+        for i, (first, _) in enumerate(schedule.graphs):
+            ids = {numbering[first] for numbering in schedule.thunk_ids}
+            if schedule.launches[first].command_buffer == label or graph_number(label) in ids:
+                result[graph & (labels.name[rows] == code)] = i
+                break
+    return result
 
 
 def collective_of_label(label: str) -> str:

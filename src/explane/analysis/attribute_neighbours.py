@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct, order_by
+
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -118,11 +120,11 @@ def neighbours(
     """Neighbours of every kernel of a program.
 
     Args:
-        kernels: The kernels.
+        kernels: The kernels, by launch and start.
         reads: For each place, the places whose results it reads.
         waits: Whether kernels wait for what they read; None: found out from settled ones.
     """
-    order = np.lexsort((kernels.start_ps, kernels.stream, kernels.group))
+    order = order_by(kernels.group, kernels.stream)
     group = kernels.group[order]
     lane = np.ones(len(order), dtype=np.bool_)
     lane[1:] = (np.diff(group) != 0) | (np.diff(kernels.stream[order]) != 0)
@@ -198,9 +200,8 @@ def _waits_for_inputs(
 
 def _spread_groups(kernels: GraphKernels) -> Ints:
     """Launches that ran on several streams."""
-    pairs = np.unique(np.stack([kernels.group, kernels.stream]), axis=1)
-    groups, counts = np.unique(pairs[0], return_counts=True)
-    return np.asarray(groups[counts > 1])
+    groups = distinct(distinct(kernels.group, kernels.stream).columns[0])
+    return groups.columns[0][groups.counts > 1]
 
 
 def _last_known(known: Ints, lane: Flags) -> Ints:
@@ -214,7 +215,11 @@ def _last_known(known: Ints, lane: Flags) -> Ints:
 
 def _main_stream(group: Ints, stream: Ints) -> Ints:
     """For each kernel, the stream that has most kernels of its launch."""
-    pairs, counts = np.unique(np.stack([group, stream]), axis=1, return_counts=True)
-    best = np.lexsort((-counts, pairs[0]))
-    groups, first = np.unique(pairs[0][best], return_index=True)
-    return np.asarray(pairs[1][best][first][np.searchsorted(groups, group)])
+    pairs = distinct(group, stream)
+    best = np.lexsort((-pairs.counts, pairs.columns[0]))
+    of_group = distinct(group).code
+    main = np.empty(int(of_group.max()) + 1, dtype=np.int64)
+    first = np.ones(len(best), dtype=np.bool_)
+    first[1:] = np.diff(pairs.columns[0][best]) != 0
+    main[:] = pairs.columns[1][best[first]]
+    return main[of_group]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribute_executions import executions_of
-from explane.analysis.attribute_labels import LabelKind, Labels
+from explane.analysis.attribute_labels import LabelKind, Labels, labelled_graphs
 from explane.analysis.attribute_reasons import Reason
 from explane.analysis.attribute_repair import Settled, Timing, settle
 from explane.analysis.attribute_runs import count_runs
@@ -65,6 +65,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
         stream=table.stream[rows],
         in_graph=groups.is_graph[groups.group[rows]] & ~labelled,
         node=table.graph_node_id[rows],
+        graph=labelled_graphs(labels, schedule, rows),
         fixed=types.fixed,
     )
     timing = Timing(table.start_ps[rows], table.duration_ps[rows])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.alignment import FORBIDDEN
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_host import HostRuns, host_runs
 from explane.analysis.attribute_launches import LaunchGroups
 from explane.analysis.attribute_mixture import place_in_programs
@@ -125,26 +126,23 @@ class _Finder:
         can launch every other kernel of it.
         """
         kernels = self.capture.kernels
-        distinct, inverse = np.unique(
-            np.stack([kernels.name, kernels.kind]), axis=1, return_inverse=True
-        )
-        flat = np.asarray(inverse).reshape(-1)
-        types = [_type(self.capture.text(n), kind) for n, kind in distinct.T.tolist()]
+        found = distinct(kernels.name, kernels.kind)
+        types = [_type(self.capture.text(n), kind) for n, kind in found.rows()]
         is_xla = np.array([t.family is KernelClass.XLA for t in types])
-        pairs, counts = np.unique(np.stack([self.groups.group, flat]), axis=1, return_counts=True)
+        pairs = distinct(self.groups.group, found.code)
+        group, kind, counts = *pairs.columns, pairs.counts
         n = len(self.groups.size)
         fits = np.zeros((n, len(self.ids)), dtype=np.bool_)
         for i, program_id in enumerate(self.ids):
             scores = score_types(self.schedules[program_id], types)
             room = (scores.first >= STRONG).sum(axis=1)
-            able = np.maximum(np.maximum(scores.first, scores.before), scores.follow)
-            able = (able > FORBIDDEN).any(axis=1)
+            best = np.maximum(np.maximum(scores.first, scores.before), scores.follow)
             named = is_xla | (room > 0)
-            known = np.minimum(room[pairs[1]], counts)
-            total = np.bincount(pairs[0], counts * named[pairs[1]], n)
-            unable = np.bincount(pairs[0], counts * ~(able | named)[pairs[1]], n)
-            found = np.bincount(pairs[0], known, n)
-            fits[:, i] = (found > 0) & (found >= _MIN_EXPLAINED * total) & (unable == 0)
+            able = named | (best.max(axis=1, initial=FORBIDDEN) > FORBIDDEN)
+            total = np.bincount(group, counts * named[kind], n)
+            unable = np.bincount(group, counts * ~able[kind], n)
+            known = np.bincount(group, np.minimum(room[kind], counts), n)
+            fits[:, i] = (known > 0) & (known >= _MIN_EXPLAINED * total) & (unable == 0)
         return fits
 
     def _narrow(self, fits: Bools, undecided: Bools, runs: HostRuns) -> Bools:
@@ -219,15 +217,12 @@ class _Finder:
         """
         kernels = self.capture.kernels
         before, after = self._neighbours()
-        loose = (self.program < 0) & (before >= 0) & (before == after)
-        pairs = {
-            (d, s, p)
-            for d, s, p in np.unique(
-                np.stack([kernels.device.astype(np.int64), kernels.stream, self.program]), axis=1
-            ).T.tolist()
-            if p >= 0
-        }
+        loose = np.asarray((self.program < 0) & (before >= 0) & (before == after))
         rows = np.flatnonzero(loose)
+        if not len(rows):
+            return loose
+        lanes = distinct(kernels.device, kernels.stream, self.program)
+        pairs = {lane for lane in lanes.rows() if lane[2] >= 0}
         used = [
             (d, s, p) in pairs
             for d, s, p in zip(
@@ -237,9 +232,10 @@ class _Finder:
                 strict=True,
             )
         ]
-        loose[rows] = np.array(used, dtype=np.bool_)
-        self.program[loose] = before[loose]
-        return loose
+        kept = np.zeros(len(loose), dtype=np.bool_)
+        kept[rows[np.array(used, dtype=np.bool_)]] = True
+        self.program[kept] = before[kept]
+        return kept
 
 
 def _type(name: str, kind: int) -> KernelType:

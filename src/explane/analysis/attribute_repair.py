@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.alignment import Scores
+from explane.analysis.attribute_distinct import distinct, order_by
 from explane.analysis.attribute_evidence import Dependencies, Kernel, evidence
 from explane.analysis.attribute_frames import Frames, find_frames
 from explane.analysis.attribute_neighbours import GraphKernels, Neighbours, neighbours
+from explane.analysis.attribute_scores import STRONG
 from explane.analysis.attribute_slots import SlotGroup, slot_groups
 from explane.analysis.attribute_swaps import SURE_MARGIN, Assignment, Candidates, assign
 from explane.analysis.attribute_windows import Places, ProgramKernels
@@ -28,6 +30,7 @@ Ints = npt.NDArray[np.int64]
 
 _FIXED_MARGIN: Final = 6.0
 _PASSES: Final = 2
+_SAMPLE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,12 @@ def settle(
 ) -> Settled:
     """Places graph kernels within the frames of their launches."""
     frames = find_frames(schedule, scores, kernels, places)
+    n_streams = _streams_of_groups(kernels.group, kernels.stream)
+    if frames.dense and (n_streams[frames.of_kernel >= 0] == 1).all():
+        # Nothing ran side by side and nothing is missing: order says it all.
+        nobody = np.zeros(len(kernels), dtype=np.bool_)
+        named = _only_candidates(scores, kernels, places, frames)
+        return Settled(places.position, named, nobody, frames)
     repair = _Repair(schedule, kernels, places, timing, frames)
     groups = list(slot_groups(scores, kernels, places, frames))
     several = [group for group in groups if len(np.unique(group.slots)) > 1]
@@ -71,6 +80,21 @@ def settle(
         for group in several:
             repair.settle_several(group)
     return Settled(repair.position, repair.named, repair.ambiguous, frames)
+
+
+def _only_candidates(
+    scores: Scores, kernels: ProgramKernels, places: Places, frames: Frames
+) -> Bools:
+    """Kernels whose name fits one place of their frame, and who have it to themselves."""
+    found = distinct(frames.of_kernel, kernels.types)
+    single = np.zeros(len(found), dtype=np.bool_)
+    for i, (frame, kind) in enumerate(found.rows()):
+        if frame >= 0:
+            fitting = scores.first[kind, slice(*frames.ranges[frame])]
+            single[i] = np.count_nonzero(fitting >= STRONG) == 1
+    in_launch = distinct(kernels.group, kernels.types)
+    alone = (in_launch.counts == 1)[in_launch.code]
+    return np.asarray(single[found.code] & alone & (places.position >= 0))
 
 
 class _Repair:
@@ -215,8 +239,8 @@ class _Repair:
 
 def _identities(kernels: ProgramKernels) -> Ints:
     """What is the same at every launch of a graph: the node where it is known, else the type."""
-    columns = np.stack([kernels.node, np.where(kernels.node >= 0, kernels.device, kernels.types)])
-    return np.asarray(np.unique(columns, axis=1, return_inverse=True)[1]).reshape(-1)
+    other = np.where(kernels.node >= 0, kernels.device, kernels.types)
+    return distinct(kernels.node, other).code
 
 
 def _dependencies(schedule: Schedule) -> Dependencies:
@@ -229,9 +253,8 @@ def _dependencies(schedule: Schedule) -> Dependencies:
 
 def _streams_of_groups(group: Ints, stream: Ints) -> Ints:
     """For each kernel, on how many streams its launch ran."""
-    pairs = np.unique(np.stack([group, stream]), axis=1)
-    ids, counts = np.unique(pairs[0], return_counts=True)
-    return np.asarray(counts[np.searchsorted(ids, group)])
+    number = _table(group)[0]
+    return np.bincount(distinct(number, stream).columns[0])[number]
 
 
 def _nth_in_group(group: Ints) -> Ints:
@@ -252,7 +275,8 @@ def _table(group: Ints) -> tuple[Ints, Ints, Ints]:
 def _medians(keys: Ints, values: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
     """Median of the values of each key in range(n); 0 where there is none."""
     result = np.zeros(int(n))
-    order = np.lexsort((values, keys))
-    distinct, first, count = np.unique(keys[order], return_index=True, return_counts=True)
-    result[distinct] = values[order][first + count // 2]
+    order = order_by(keys)
+    cuts = np.flatnonzero(np.diff(keys[order])) + 1
+    for part in np.split(order, cuts):
+        result[keys[part[0]]] = np.median(values[part[:: max(len(part) // _SAMPLE, 1)]])
     return result

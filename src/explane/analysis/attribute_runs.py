@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
@@ -116,13 +117,11 @@ def _texts(
     """Iteration texts and each step's index into them, or -1."""
     if not counts:
         return (), np.full(n_steps, -1, dtype=np.int64)
-    table = np.stack([counts[i] for i in range(len(schedule.loops))])
-    distinct, inverse = np.unique(table, axis=1, return_inverse=True)
-    codes = np.asarray(inverse).reshape(-1)
+    found = distinct(*(counts[i] for i in range(len(schedule.loops))))
     texts: dict[str, int] = {}
-    of_distinct = np.full(distinct.shape[1], -1, dtype=np.int64)
-    for i, column in enumerate(distinct.T.tolist()):
+    of_distinct = np.full(len(found), -1, dtype=np.int64)
+    for i, column in enumerate(found.rows()):
         parts = [f"{schedule.loops[k].instruction}:{n}/" for k, n in enumerate(column) if n >= 0]
         if parts:
             of_distinct[i] = texts.setdefault("".join(parts), len(texts))
-    return tuple(texts), of_distinct[codes]
+    return tuple(texts), of_distinct[found.code]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.alignment import Scores
+from explane.analysis.attribute_distinct import distinct, order_by
 from explane.analysis.attribute_frames import Frames
 from explane.analysis.attribute_scores import FITTING, STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
@@ -51,7 +52,7 @@ def slot_groups(
     if not len(rows):
         return
     key = _keys(scores, kernels)
-    order = rows[np.lexsort((rows, key[rows], frames.of_kernel[rows]))]
+    order = rows[order_by(frames.of_kernel[rows], key[rows])]
     cuts = np.flatnonzero((np.diff(frames.of_kernel[order]) != 0) | (np.diff(key[order]) != 0)) + 1
     taken = _Taken(kernels, places, frames, rows, key)
     for part in np.split(order, cuts):
@@ -62,7 +63,7 @@ def slot_groups(
             slots = named[[taken.owner.get((f, p), k) == k for p in named.tolist()]]
             yield SlotGroup(f, slots if len(slots) else named, part, True)
         else:
-            n_usual = int(np.unique(kernels.group[part], return_counts=True)[1].max())
+            n_usual = int(distinct(kernels.group[part]).counts.max())
             likely = np.flatnonzero(fitting >= FITTING) + frames.ranges[f][0]
             slots = taken.slots_of(f, k, n_usual, likely[:0] if frames.dense else likely)
             yield SlotGroup(f, slots, part, False)
@@ -70,7 +71,7 @@ def slot_groups(
 
 def _keys(scores: Scores, kernels: ProgramKernels) -> Ints:
     """What kernels share slots by: their type where a name supports it, else their family."""
-    named = (scores.first >= STRONG).any(axis=1)
+    named = scores.first.max(axis=1) >= STRONG
     return np.where(named[kernels.types], kernels.types, -1 - kernels.family)
 
 
@@ -85,16 +86,14 @@ class _Taken:
         first, end = np.array([*frames.ranges]).T
         inside = (position >= first[frame]) & (position < end[frame])
         placed, frame, position = placed[inside], frame[inside], position[inside]
-        nth = _running_number(kernels.group[placed], position, key[placed], placed)
-        pairs = np.unique(np.stack([frame, kernels.group[placed]]), axis=1)
-        self.n_launches = np.bincount(pairs[0], minlength=len(frames.ranges))
-        table, counts = np.unique(
-            np.stack([frame, key[placed], position, nth]), axis=1, return_counts=True
-        )
+        nth = _running_number(kernels.group[placed], position, key[placed])
+        launches = distinct(frame, kernels.group[placed]).columns[0]
+        self.n_launches = np.bincount(launches, minlength=len(frames.ranges))
+        table = distinct(frame, key[placed], position, nth)
         self.votes: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self.owner: dict[tuple[int, int], int] = {}
         best: dict[tuple[int, int], int] = {}
-        for (f, k, p, n), count in zip(table.T.tolist(), counts.tolist(), strict=True):
+        for (f, k, p, n), count in zip(table.rows(), table.counts.tolist(), strict=True):
             self.votes.setdefault((f, k), []).append((count, p))
             if n == 0 and count > best.get((f, p), 0):
                 best[f, p], self.owner[f, p] = count, k
@@ -117,12 +116,12 @@ class _Taken:
         return np.sort(np.array(kept + sorted(own - set(kept)), dtype=np.int64))
 
 
-def _running_number(group: Ints, position: Ints, key: Ints, rows: Ints) -> Ints:
+def _running_number(group: Ints, position: Ints, key: Ints) -> Ints:
     """How many kernels of the same launch, place and key come before each."""
-    order = np.lexsort((rows, key, position, group))
-    columns = np.stack([group, position, key])[:, order]
+    same = distinct(group, position, key).code
+    order = order_by(same)
     new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (np.diff(columns, axis=1) != 0).any(axis=0)
+    new[1:] = np.diff(same[order]) != 0
     index = np.arange(len(order))
     nth = np.empty(len(order), dtype=np.int64)
     nth[order] = index - np.maximum.accumulate(np.where(new, index, 0))

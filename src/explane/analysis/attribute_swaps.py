@@ -153,7 +153,8 @@ def _pair_costs(c: Candidates) -> Floats:
 def _teaching(held: Ints, sure: Flags) -> Flags:
     """(U, g): what teaches a slot's habits: sure kernels, where there are any, else all."""
     filled = held >= 0
-    return np.where(sure.any(axis=0)[None, :], filled & sure, filled)
+    known = np.logical_or.reduce(sure, axis=0)
+    return np.where(known[None, :], filled & sure, filled)
 
 
 def _duration_costs(c: Candidates, held: Ints, taught: Flags) -> Floats:
@@ -247,4 +248,4 @@ def _improve(cost: Floats, pair: Floats, held: Ints, open_: Flags) -> bool:
 def _margins(cost: Floats, pair: Floats, held: Ints) -> Floats:
     """(U, g): least cost of giving a slot's content away."""
     deltas = _deltas(cost, pair, held)
-    return np.minimum(deltas.min(axis=1), deltas.min(axis=2))
+    return np.asarray(np.minimum(deltas.min(axis=1), deltas.min(axis=2)))

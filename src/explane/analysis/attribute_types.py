@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_labels import LabelKind, Labels, collective_of_label
 from explane.analysis.attribute_launches import LaunchGroups
 from explane.analysis.attribute_names import KernelClass, base_name, class_of_kernel
@@ -64,24 +66,20 @@ def kernel_types(facts: Facts, schedule: Schedule, rows: Ints) -> Types:
     shaped = _name_flags(capture, schedule, kernels.name[rows])
     kind = labels.kind[rows]
     tells = (kind == LabelKind.INSTRUCTION) | (kind == LabelKind.ALIAS)
-    columns = np.stack(
-        [
-            kernels.name[rows].astype(np.int64),
-            np.where(shaped, kernels.details[rows], -1).astype(np.int64),
-            kernels.kind[rows].astype(np.int64),
-            np.where(tells, kind, 0).astype(np.int64),
-            np.where(tells, labels.name[rows], -1).astype(np.int64),
-            facts.loose[rows].astype(np.int64),
-            _copy_calls(facts, rows),
-        ]
+    found = distinct(
+        kernels.name[rows],
+        np.where(shaped, kernels.details[rows], -1),
+        kernels.kind[rows],
+        np.where(tells, kind, 0),
+        np.where(tells, labels.name[rows], -1),
+        facts.loose[rows],
+        _copy_calls(facts, rows),
     )
-    distinct, inverse = np.unique(columns, axis=1, return_inverse=True)
-    of_row = np.asarray(inverse).reshape(-1).astype(np.int64)
-    table = distinct.T.tolist()
+    table = found.rows()
     learned = _learned(labels, schedule, table)
     types = tuple(_type(facts, schedule, row, learned) for row in table)
     fixed = np.array([t.launches[0] if t.is_exact and t.launches else -1 for t in types])
-    return Types(of_row, types, fixed.astype(np.int64)[of_row] if len(types) else of_row)
+    return Types(found.code, types, fixed.astype(np.int64)[found.code])
 
 
 def _copy_calls(facts: Facts, rows: Ints) -> Ints:
@@ -96,13 +94,13 @@ def _copy_calls(facts: Facts, rows: Ints) -> Ints:
 
 def _name_flags(capture: Capture, schedule: Schedule, names: npt.NDArray[np.int32]) -> Ints:
     """1 for kernels whose launch shape tells more than their name: those XLA did not name."""
-    distinct, inverse = np.unique(names, return_inverse=True)
-    flags = [base_name(capture.text(n)) not in schedule.by_kernel_name for n in distinct.tolist()]
-    return np.array(flags, dtype=np.int64)[np.asarray(inverse).reshape(-1)]
+    found = distinct(names)
+    flags = [base_name(capture.text(n)) not in schedule.by_kernel_name for (n,) in found.rows()]
+    return np.array(flags, dtype=np.int64)[found.code]
 
 
 def _learned(
-    labels: Labels, schedule: Schedule, table: list[list[int]]
+    labels: Labels, schedule: Schedule, table: Sequence[Sequence[int]]
 ) -> dict[tuple[int, int], tuple[int, ...]]:
     """Launches under which each (name, launch shape) was seen with its label."""
     found: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -116,7 +114,7 @@ def _learned(
 def _type(
     facts: Facts,
     schedule: Schedule,
-    row: list[int],
+    row: Sequence[int],
     learned: dict[tuple[int, int], tuple[int, ...]],
 ) -> KernelType:
     name, details, kind, label_kind, label, loose, call = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_windows import ProgramKernels
 
 Ints = npt.NDArray[np.int64]
@@ -21,10 +22,9 @@ def agree_on_nodes(
     rows = np.flatnonzero((kernels.node >= 0) & (kernels.fixed < 0) & kernels.in_graph)
     if not len(rows):
         return position, np.zeros(len(position), dtype=np.bool_)
-    keys = np.stack([kernels.device[rows], graph[rows], kernels.node[rows]])
-    _, code = np.unique(keys, axis=1, return_inverse=True)
+    code = distinct(kernels.device[rows], graph[rows], kernels.node[rows]).code
     result = position.copy()
-    result[rows] = _majority(np.asarray(code).reshape(-1), position[rows])
+    result[rows] = _majority(code, position[rows])
     return result, result != position
 
 
@@ -47,9 +47,8 @@ def _majority(key: Ints, position: Ints) -> Ints:
     found = position >= 0
     best = np.full(int(key.max()) + 1, -1, dtype=np.int64)
     if found.any():
-        pairs, counts = np.unique(
-            np.stack([key[found], position[found]]), axis=1, return_counts=True
-        )
-        order = np.lexsort((-pairs[1], counts))
-        best[pairs[0][order]] = pairs[1][order]
+        pairs = distinct(key[found], position[found])
+        keys, places = pairs.columns
+        order = np.lexsort((-places, pairs.counts))
+        best[keys[order]] = places[order]
     return best[key]

@@ -38,6 +38,7 @@ class ProgramKernels:
         stream: Stream of each.
         in_graph: True for kernels of graph launches.
         node: Key of the graph node, or -1.
+        graph: Index into `Schedule.graphs` that the tracer's label names, or -1.
         fixed: Launch index in the schedule where the tracer's label gives it, else -1.
     """
 
@@ -48,6 +49,7 @@ class ProgramKernels:
     stream: I64
     in_graph: Bools
     node: I64
+    graph: I64
     fixed: I64
 
     def __len__(self) -> int:
@@ -124,7 +126,8 @@ class _Solver:
 
     def fill_windows(self) -> None:
         """Places what is left between anchors."""
-        order = np.lexsort((self.rank, self.kernels.device))
+        order = np.empty(len(self.rank), dtype=np.int64)
+        order[self.rank] = np.arange(len(self.rank))
         windows = self._windows(order)
         keys: dict[tuple[object, ...], list[Ints]] = {}
         for begin, end, rows in windows:

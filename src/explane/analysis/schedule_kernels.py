@@ -90,21 +90,29 @@ def work_of(program: Program, instruction: Instruction) -> Work | None:
         return _custom_call(instruction)
     if collective_opcode(opcode):
         return _collective(collective_opcode(opcode))
-    if opcode == "copy":
-        return Work(LaunchKind.COPY)
-    if opcode in _IDS:
-        return Work(LaunchKind.HOST_COPY, convertible=False)
+    simple = _simple(opcode)
+    if simple is not None:
+        return simple
     name = (kernel_name_of(instruction.name),)
     if opcode == "sort":
         return Work(LaunchKind.SORT, name, max_kernels=_MANY)
-    if opcode == "fft":
-        return Work(LaunchKind.FFT, max_kernels=4, convertible=False)
-    if opcode in _HOST_COPIES:
-        return Work(LaunchKind.HOST_COPY, max_kernels=_MANY, optional=True, convertible=False)
     if opcode in ("convolution", "dot"):
         kind = LaunchKind.GEMM if opcode == "dot" else LaunchKind.CONVOLUTION
         return Work(kind, name, max_kernels=_MANY)
     return Work(LaunchKind.CUSTOM, name, max_kernels=2)
+
+
+def _simple(opcode: str) -> Work | None:
+    """Work of instructions whose kernels have no name of their own."""
+    if opcode == "copy":
+        return Work(LaunchKind.COPY)
+    if opcode in _IDS:
+        return Work(LaunchKind.HOST_COPY, convertible=False)
+    if opcode == "fft":
+        return Work(LaunchKind.FFT, max_kernels=4, convertible=False)
+    if opcode in _HOST_COPIES:
+        return Work(LaunchKind.HOST_COPY, max_kernels=_MANY, optional=True, convertible=False)
+    return None
 
 
 def _collective(opcode: str) -> Work:
