@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -239,3 +240,31 @@ def test_source_lines_only_from_the_folder_that_was_named(tmp_path: Path) -> Non
         assert ("x = line_11" in text) == shown
         assert ("x = line_11" in (tmp_path / "out" / "report.html").read_text()) == shown
         assert check_report(tmp_path / "out").problems == ()
+
+
+def test_several_hosts_stand_side_by_side(tmp_path: Path) -> None:
+    whole = investigation()
+    other = {
+        stem: frame.with_columns(pl.lit("other").alias("host"))
+        for stem, frame in whole.tables.items()
+    }
+    both = {
+        stem: pl.concat([frame, other[stem]], how="diagonal_relaxed")
+        for stem, frame in whole.tables.items()
+    }
+    hosts = (whole.hosts[0], replace(whole.hosts[0], host="other"))
+    with OutputFolder(tmp_path / "out") as folder:
+        write_report(replace(whole, hosts=hosts, tables=both), folder)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "Verdict for `node`: host-bound" in text
+    assert "Verdict for `other`: host-bound" in text
+    assert "| host | GPU | stream |" in text
+    assert check_report(tmp_path / "out").problems == ()
+
+
+def test_trust_items_are_repeated_where_they_matter(report: Path) -> None:
+    parts = re.split(r"^## ", (report / "report.md").read_text(), flags=re.M)
+    verdict = next(part for part in parts if part.startswith("Verdict"))
+    roofline = next(part for part in parts if part.startswith("Roofline"))
+    assert "To be read with doubt: steps are inferred" in verdict
+    assert "To be read with doubt" not in roofline

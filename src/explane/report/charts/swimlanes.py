@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit, axis_unit
-from explane.report.charts.buckets import merged
+from explane.report.charts.buckets import joined, merged
 from explane.report.charts.lanes import (
     LANE_HEIGHT,
     MOST_LANES,
@@ -26,6 +26,7 @@ from explane.report.text import shortened, visible
 
 _LABEL_PIXELS: Final = 6.2
 _MOST_LABELS: Final = 150
+_MOST_MARKS: Final = 10_000
 _SHORTEST_LABEL: Final = 7
 
 
@@ -36,8 +37,10 @@ def swimlane_chart(events: pl.DataFrame) -> dict[str, object]:
         events: `swimlane` table of one or more hosts, with rows.
     """
     hosts = hosts_shown(events)
-    data = ChartData()
-    charts = [_host_chart(events.filter(pl.col("host") == host), data) for host in hosts]
+    data, shortest_ps = ChartData(), pixel_ps(events)
+    charts = [
+        _host_chart(events.filter(pl.col("host") == host), data, shortest_ps) for host in hosts
+    ]
     if len(hosts) == 1:
         return themed(charts[0], data)
     titled = [
@@ -48,17 +51,27 @@ def swimlane_chart(events: pl.DataFrame) -> dict[str, object]:
 
 
 def pixel_ps(events: pl.DataFrame) -> int:
-    """Time that one pixel of the chart shows; at least a picosecond."""
+    """Events shorter than this are merged: a pixel, or more of a step with very many events.
+
+    Args:
+        events: `swimlane` table of one or more hosts, with rows.
+    """
     start_ps, end_ps = window(events)
-    return max(-(-(end_ps - start_ps) // WIDTH), 1)
+    shortest_ps = max(-(-(end_ps - start_ps) // WIDTH), 1)
+    while (
+        shortest_ps < end_ps - start_ps
+        and joined(merged(events, shortest_ps)).height > _MOST_MARKS
+    ):
+        shortest_ps *= 2
+    return shortest_ps
 
 
-def _host_chart(events: pl.DataFrame, data: ChartData) -> alt.LayerChart:
+def _host_chart(events: pl.DataFrame, data: ChartData, shortest_ps: int) -> alt.LayerChart:
     start_ps, end_ps = window(events)
     inside = cut(labelled(events), start_ps, end_ps)
     lanes = lane_order(inside)[:MOST_LANES]
-    drawing = _Drawing(data, lanes, axis_unit(end_ps - start_ps), pixel_ps(events))
-    marks = merged(inside.filter(pl.col("lane").is_in(lanes)), drawing.pixel_ps)
+    drawing = _Drawing(data, lanes, axis_unit(end_ps - start_ps), shortest_ps)
+    marks = joined(merged(inside.filter(pl.col("lane").is_in(lanes)), drawing.pixel_ps))
     layers = [
         drawing.background(gpu_lanes(inside, lanes), start_ps, end_ps),
         drawing.events(marks),

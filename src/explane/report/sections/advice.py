@@ -6,6 +6,7 @@ from explane.report.claims import Label
 from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 
 _WORDS = ("advice", "what to change", "estimates")
 _MOST_CAUSES = 12
@@ -46,6 +47,7 @@ def advice(context: Context) -> Section:
     ]
     for i in range(min(context.rows("SELECT 1 AS n FROM advice"), _MOST_CAUSES)):
         blocks.append(_one(context, f"FROM advice ORDER BY {order} LIMIT 1 OFFSET {i}"))
+    blocks += doubts(context, "estimates", "what to change", "verdict")
     return Section("advice", title, tuple(blocks))
 
 

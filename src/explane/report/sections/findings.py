@@ -7,6 +7,7 @@ from explane.report.document import Block, Bullets, Link, Section, Span, Spans, 
 from explane.report.sections.advice import ordering
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import ITEM_ORDER
 from explane.report.sections.sql import LINE, ratio
 from explane.report.sections.verdict import idle_share, top_cause
 
@@ -156,10 +157,7 @@ def _trust(context: Context) -> list[Spans]:
     n = int(context.book.query(f"SELECT COUNT(*) AS n FROM trust {where}")["n"][0])
     lines = []
     for i in range(min(n, _MOST_TRUST)):
-        row = (
-            f"FROM trust {where} ORDER BY {order}gpu_time_ps DESC NULLS LAST, item, why "
-            f"LIMIT 1 OFFSET {i}"
-        )
+        row = f"FROM trust {where} ORDER BY {order}{ITEM_ORDER} LIMIT 1 OFFSET {i}"
         item = context.text(f"SELECT item AS value {row}", "prose")
         lines.append(spans("Don't trust blindly: ", item, "; see ", Link("why", "trust"), "."))
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Column
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 from explane.report.sections.sql import LINE, ratio
 
 _WORDS = ("ops", "lines", "attribution", "kernels")
@@ -37,6 +38,7 @@ def ops(context: Context) -> Section:
                 spans("GPU time by named scope (the path in `op_name`), outermost on top."),
             )
         )
+    blocks += doubts(context, "ops", "lines", "time by line")
     return Section("ops", title, tuple(blocks))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Label
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 from explane.report.sections.sql import ratio
 
 _WORDS = ("roofline",)
@@ -35,6 +36,7 @@ def roofline(context: Context, drawn: bool) -> Section:
             )
         )
     blocks += [_coverage(context), _table(context), *_left_out(context)]
+    blocks += doubts(context, "roofline")
     return Section("roofline", title, tuple(blocks))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 from explane.report.sections.sql import ratio
 
 _WORDS = ("streams", "budget", "devices", "verdict")
@@ -17,6 +18,7 @@ def streams(context: Context) -> Section:
         reasons = context.reasons(_WORDS, "The capture has no GPU events, so no stream has work.")
         return Section("streams", title, tuple(reasons))
     blocks = [*_steps(context), *_devices(context), *_streams(context)]
+    blocks += doubts(context, "per-gpu", "averages")
     return Section("streams", title, tuple(blocks))
 
 

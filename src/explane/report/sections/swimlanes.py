@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Label
 from explane.report.document import Block, Paragraph, Picture, Section, Table, spans
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 from explane.report.sections.sql import LINE, ratio
 
 _PICTURE = (
@@ -18,7 +19,7 @@ def swimlanes(context: Context, pixel_ps: int) -> Section:
 
     Args:
         context: Claims and tables.
-        pixel_ps: Time of one pixel of the picture: shorter events are drawn merged.
+        pixel_ps: Events shorter than this are drawn merged in the picture.
     """
     blocks: list[Block] = []
     if context.has("swimlane"):
@@ -29,6 +30,7 @@ def swimlanes(context: Context, pixel_ps: int) -> Section:
         )
     blocks += _critical_path(context)
     blocks += _collectives(context)
+    blocks += doubts(context, "collectives", "critical path")
     return Section("swimlanes", "The median step", tuple(blocks))
 
 
@@ -40,8 +42,8 @@ def _picture(context: Context, pixel_ps: int) -> list[Block]:
         n_events,
         " GPU events; ",
         context.value(merged, "count"),
-        " of them are narrower than a pixel of the picture and drawn merged with their "
-        "neighbours of the same kind. Grey is idle. The underlined kernels are on the critical "
+        " of them are too short for the picture and drawn merged with their neighbours of the "
+        "same kind. Grey is idle. The underlined kernels are on the critical "
         "path. The page can be zoomed.",
     )
     return [Picture("swimlanes", _PICTURE, caption), *_last(context)]

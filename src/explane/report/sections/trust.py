@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.claims import Column
 from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import ITEM_ORDER
 
 
 def trust(context: Context) -> Section:
@@ -25,7 +26,7 @@ def trust(context: Context) -> Section:
         host = "host" if context.book.has_columns("trust", "host") else "NULL AS host"
         sql = (
             f'SELECT {host}, item, "count" AS n, gpu_time_ps, gpu_time_ratio, why, affects '
-            f"FROM trust ORDER BY {order}gpu_time_ps DESC NULLS LAST, item, why"
+            f"FROM trust ORDER BY {order}{ITEM_ORDER}"
         )
         caption = "What can't be trusted, and why."
         blocks.append(context.table("trust", sql, columns, caption, text_rows=40))

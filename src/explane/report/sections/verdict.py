@@ -5,6 +5,7 @@ from __future__ import annotations
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
+from explane.report.sections.doubts import doubts
 from explane.report.sections.skip import skip_figures
 from explane.report.sections.sql import WHOLE_STEPS, ratio, spread
 
@@ -53,10 +54,22 @@ def step_line(context: Context) -> Spans:
         f"FROM ({by_gpu}) AS gpus"
     )
     how = "from step markers" if marked else "inferred from what repeats, not marked"
+    aside = "" if _stands_for_steps(context) else " The verdict does not rest on them."
     return spans(
         "A step takes ",
         *context.ranged(slowest, "ps"),
-        f": the median on the slowest GPU, with the range over steps and GPUs. Steps are {how}.",
+        ": the median on the slowest GPU, with the range over steps and GPUs. "
+        f"Steps are {how}.{aside}",
+    )
+
+
+def _stands_for_steps(context: Context) -> bool:
+    """Whether a verdict was made over complete steps, not over whole spans of the GPUs."""
+    if not context.has("verdict") or not context.book.has_columns("verdict", "window"):
+        return True
+    made = "verdict <> 'withheld'"
+    return context.any(
+        f"SELECT 1 AS n FROM verdict WHERE \"window\" = 'complete steps' AND {made}"
     )
 
 
@@ -67,6 +80,7 @@ def verdict(context: Context) -> Section:
         sql = "SELECT rule AS value FROM verdict ORDER BY host, verdict LIMIT 1"
         blocks.append(Paragraph(spans("Rule: ", context.text(sql, "prose"), "."), "note"))
     blocks += [*_shares(context), *_steps(context), *_idle(context), *skip_figures(context)]
+    blocks += doubts(context, "verdict", "idle", "launch", "step time")
     return Section("verdict", "Verdict and cause", tuple(blocks))
 
 
