@@ -114,11 +114,11 @@ class _Reader:
         if space.damage is not None:
             self._damaged(space.damage, "the file")
         planes = list(self._scanned(space))
-        for plane in planes:
-            if plane.name == _SESSION_PLANE:
-                self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
-        self._set_epoch(planes)
-        n_read = sum(self._undamaged(plane) for plane in planes)
+        sessions = [plane for plane in planes if plane.name == _SESSION_PLANE]
+        others = [plane for plane in planes if plane.name != _SESSION_PLANE]
+        n_read = sum(self._undamaged(plane) for plane in sessions)
+        self._set_epoch(others)
+        n_read += sum(self._undamaged(plane) for plane in others)
         if not n_read:
             self._refuse(space)
         return self._capture(space)
@@ -166,7 +166,9 @@ class _Reader:
             self.planes.read_host(plane)
         elif plane.name == _METADATA_PLANE:
             self._read_programs(plane)
-        elif plane.name != _SESSION_PLANE:
+        elif plane.name == _SESSION_PLANE:
+            self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
+        else:
             self.other.append(plane.name)
 
     def _read_programs(self, plane: XPlane) -> None:
