@@ -22,6 +22,7 @@ from explane.analysis.investigate import (
     merge,
 )
 from explane.analysis.investigation import Investigation, SourceFile
+from explane.analysis.line_times import line_times
 from explane.analysis.overview import labelled_ops, overview
 from explane.capture.discover import Discovery, HostFiles, discover
 from explane.capture.load import load_host
@@ -33,6 +34,9 @@ from explane.export.targets import By, Target
 from explane.options import Options
 from explane.outcome import CheckOutcome, Outcome
 from explane.progress import NULL, Progress
+from explane.report.annotate_html import to_page
+from explane.report.annotate_text import to_text
+from explane.report.annotated import annotated
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.overview import op_lines, overview_lines
@@ -147,6 +151,39 @@ def export(
         else:
             write_pprof(investigation, stream, by, options.user_re)
     return Outcome(lines, investigation.partial, output)
+
+
+def annotate(
+    captures: Sequence[str], output: Path | None, options: Options, progress: Progress = NULL
+) -> Outcome:
+    """The program's source with GPU time beside each line, as text or as a page.
+
+    Args:
+        captures: As for `investigate`.
+        output: File to write, as text when it ends in `.txt`, else as HTML; None for lines only.
+        options: Choices; `source_dir` says where the source lies.
+        progress: Told what is being done.
+
+    Raises:
+        CaptureError: No host's capture can be used.
+        UsageError: The output can't be written, or an option can't be meant.
+    """
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    inputs = [host.run for host in found.hosts]
+    if output is not None:
+        refuse_file(output, inputs, options.force)
+    investigation = _investigated(found, _attribution, options, progress)
+    with progress.stage("lines"):
+        folder = options.source_dir if options.show_source else None
+        source = annotated(line_times(investigation, options.user_re), folder)
+    lines = to_text(source)
+    if output is None:
+        return Outcome(lines, investigation.partial)
+    text = "\n".join(lines) + "\n" if output.suffix == ".txt" else to_page(source)
+    with new_file(output, inputs, options.force) as stream:
+        stream.write(text.encode("utf-8", "replace"))
+    return Outcome((), investigation.partial, output)
 
 
 def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -> Outcome:

@@ -8,7 +8,7 @@ from functools import cache
 import polars as pl
 
 from explane.analysis.investigation import ProgramFile
-from explane.analysis.provenance import provenance
+from explane.analysis.provenance import Provenance, provenance
 from explane.capture.hlo import read_program
 from explane.capture.model import StoredProgram
 from explane.capture.program import Frame, Program
@@ -39,14 +39,10 @@ def programs_of(
     return found
 
 
-def instruction_stacks(
+def instruction_provenance(
     files: Iterable[ProgramFile], ops: pl.DataFrame, user_re: str | None = None
-) -> Mapping[InstructionKey, tuple[Frame, ...]]:
-    """The Python stack of each instruction that launched kernels, innermost frame first.
-
-    It is the stack from which the instruction's line was chosen (see `provenance`), library
-    frames included, frames that follow themselves said once. Instructions without a stack are
-    left out.
+) -> Mapping[InstructionKey, Provenance]:
+    """Where each instruction that launched kernels comes from; unknown ones are left out.
 
     Args:
         files: Modules of an investigation.
@@ -57,12 +53,24 @@ def instruction_stacks(
         key: provenance(program, user_re) for key, program in programs_of(files, ops).items()
     }
     rows = ops.select("host", "program_id", "hlo_instruction").drop_nulls().unique()
-    stacks: dict[InstructionKey, tuple[Frame, ...]] = {}
-    for host, program_id, name in rows.iter_rows():
-        known = answers.get((host, program_id), {})
-        if name in known and known[name].stack:
-            stacks[host, program_id, name] = without_repeats(known[name].stack)
-    return stacks
+    return {
+        (host, program_id, name): answers[host, program_id][name]
+        for host, program_id, name in rows.iter_rows()
+        if name in answers.get((host, program_id), {})
+    }
+
+
+def instruction_stacks(
+    files: Iterable[ProgramFile], ops: pl.DataFrame, user_re: str | None = None
+) -> Mapping[InstructionKey, tuple[Frame, ...]]:
+    """The Python stack of each instruction that launched kernels, innermost frame first.
+
+    It is the stack from which the instruction's line was chosen (see `provenance`), library
+    frames included, frames that follow themselves said once. Instructions without a stack are
+    left out. The arguments are those of `instruction_provenance`.
+    """
+    found = instruction_provenance(files, ops, user_re)
+    return {key: without_repeats(one.stack) for key, one in found.items() if one.stack}
 
 
 @cache

@@ -35,7 +35,7 @@ def line_texts(lines: pl.DataFrame, folder: Path | None) -> pl.DataFrame:
     )
     rows: list[tuple[str, int, str]] = []
     for (name,), part in wanted.group_by(["source_file"], maintain_order=True):
-        text = _text(str(name), root)
+        text = source_text(str(name), root)
         if text is None:
             continue
         rows += [
@@ -46,8 +46,13 @@ def line_texts(lines: pl.DataFrame, folder: Path | None) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _text(name: str, root: Path) -> list[str] | None:
-    """Lines of a file found inside the folder; None when it is not there or can't be read."""
+def source_text(name: str, root: Path) -> list[str] | None:
+    """Lines of a file found inside the folder; None when it is not there or can't be read.
+
+    Args:
+        name: Path as the capture has it.
+        root: Resolved path of the folder.
+    """
     parts = (PureWindowsPath(name) if "\\" in name else PurePosixPath(name)).parts
     for first in range(len(parts)):
         try:
