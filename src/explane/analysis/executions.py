@@ -191,8 +191,9 @@ def _by_repetition(capture: Capture, join: LaunchJoin, mine: Bools) -> I32 | Non
 def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
     """What has to come back for a sequence to repeat: equal numbers for equal items.
 
-    A graph launch is known by its own name and label only (its kernels may be lost), any other by
-    the kernel's label and name.
+    Every launch is known by its own name (blit kernels of ROCm are one for copies of all
+    directions, their calls aren't) and label; a graph launch by nothing else, since its kernels
+    may be lost, any other by the kernel's name too.
     """
     kernels, launches = capture.kernels, capture.launches
     graph = np.zeros(len(kernels), dtype=bool)
@@ -201,7 +202,7 @@ def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
     call = np.full(len(kernels), -1, dtype=np.int64)
     call[joined] = launches.name[join.kernel_launch[joined]]
     return dense_key(
-        np.where(graph, call, -1),
+        call,
         kernels.hlo_op,
         np.where(graph, kernels.graph_id, kernels.name),
         graph,
