@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Figures of an explane report that a page may quote: as printed, with label, range and query.
+
+    python list_figures.py REPORT_DIR [WORD ...]
+
+Words narrow the list to figures whose query or print holds all of them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def figures(claims: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each claim and each cell of a printed table: how to quote it, and where it is from."""
+    for claim in claims["claims"]:
+        several = f" (over {claim['n']} steps or GPUs)" if claim["n"] else ""
+        yield f"{claim['printed']}  [{claim['label']}]{several}", claim["sql"]
+    for grid in claims["grids"]:
+        titles = [column["title"] for column in grid["columns"]]
+        for row in grid["printed"]:
+            yield "  ".join(f"{t}: {v}" for t, v in zip(titles, row, strict=True)), grid["sql"]
+
+
+def one_line(text: str) -> str:
+    """Text without control characters and with single spaces."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def main() -> int:
+    """Command line; exit code 1 when the folder is no report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("report", type=Path, metavar="REPORT_DIR")
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    chosen = parser.parse_args()
+    try:
+        claims = json.loads((chosen.report / "claims.json").read_text(encoding="utf-8"))
+        found = list(figures(claims))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.stderr.write(f"{chosen.report}: no readable claims.json ({error})\n")
+        return 1
+    for text, query in found:
+        if all(word.lower() in f"{text} {query}".lower() for word in chosen.words):
+            print(one_line(text), "<-", one_line(query))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
