@@ -25,6 +25,7 @@ Ints = npt.NDArray[np.int64]
 
 _MIN_INSIDE: Final = 0.8
 _DENSE: Final = 0.98
+_REACH: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,41 +63,105 @@ def find_frames(
     orderly = ~_walks_back(kernels, places, rows, local)
     spread = _n_streams(local, kernels.stream[rows]) > 1
     frame = np.where(orderly | (spread & (fits.sum(axis=1) == 1)), known, -1)
-    ranges = list(schedule.graphs)
-    learn = orderly & (known < 0)
-    frame[learn], learned = _learn(places.position[rows], local, learn, len(ranges))
+    extent = _extent(places.position[rows], local, n_groups)
+    usable = (orderly | (spread & (fits.sum(axis=1) == 1))) & (extent[1] >= 0)
+    dense = _is_dense(schedule, places.position[rows], local, usable, extent)
+    frame, ranges = _cluster(schedule, known, usable, extent, dense)
+    room = _Room(scores, kernels.types[rows], local, frame)
+    ranges = [room.extend(i, r, schedule.graphs) for i, r in enumerate(ranges)]
     of_kernel[rows] = frame[local]
-    ranges += learned
-    low, high, dense = _spans(schedule, places.position[rows], local, frame, ranges)
     first, end = np.full_like(of_kernel, -1), np.full_like(of_kernel, -1)
-    first[rows], end[rows] = low[local], high[local]
+    bounds = np.array([*ranges, (-1, -1)], dtype=np.int64)[frame]
+    own = dense & ~spread
+    first[rows] = np.where(own, extent[0], bounds[:, 0])[local]
+    end[rows] = np.where(own, extent[1] + 1, bounds[:, 1])[local]
     return Frames(of_kernel, ranges, (first, end), dense)
 
 
-def _spans(
+def _is_dense(
     schedule: Schedule,
     position: Ints,
     local: Ints,
-    frame: Ints,
-    ranges: Sequence[tuple[int, int]],
-) -> tuple[Ints, Ints, bool]:
-    """(first, end) of the places of each launch, or of its frame where kernels are missing.
+    usable: npt.NDArray[np.bool_],
+    extent: tuple[Ints, Ints],
+) -> bool:
+    """Whether nothing is missing between the first and the last place of launches.
 
-    Graph launches of a lossless capture are dense: between their first and last place nothing is
-    missing, also where a launch holds only a part of what could be one graph.
+    So it is in a capture without loss, also where a launch holds only a part of what could be
+    one graph.
     """
-    low, high = _extent(position, local, len(frame))
     required = np.array([not launch.optional for launch in schedule.launches], dtype=np.int64)
     passed = np.concatenate(([0], np.cumsum(required)))
-    framed = (frame >= 0) & (high >= 0)
-    expected = passed[high[framed] + 1] - passed[low[framed]]
+    expected = passed[extent[1][usable] + 1] - passed[extent[0][usable]]
     placed = position >= 0
     pairs = distinct(local[placed], position[placed]).columns
-    found = np.bincount(pairs[0], required[pairs[1]], len(frame))[framed]
-    if found.sum() >= _DENSE * expected.sum():
-        return low, high + 1, True
-    bounds = np.array([*ranges, (-1, -1)], dtype=np.int64)
-    return bounds[frame, 0], bounds[frame, 1], False
+    found = np.bincount(pairs[0], required[pairs[1]], len(usable))[usable]
+    return bool(found.sum() >= _DENSE * expected.sum())
+
+
+def _cluster(
+    schedule: Schedule,
+    known: Ints,
+    usable: npt.NDArray[np.bool_],
+    extent: tuple[Ints, Ints],
+    dense: bool,
+) -> tuple[Ints, list[tuple[int, int]]]:
+    """Frame of each launch and the frames' ranges.
+
+    Launches of one default graph whose places overlap share a frame. Its range is what they took,
+    or the whole default graph where kernels were lost, since then its ends may be missing.
+    """
+    low, high = extent
+    frame = np.full(len(known), -1, dtype=np.int64)
+    ranges: list[tuple[int, int]] = []
+    graph = -2
+    rows = np.flatnonzero(usable)
+    for row in rows[np.lexsort((low[rows], known[rows]))]:
+        first, end = int(low[row]), int(high[row]) + 1
+        whole = graph >= 0 and not dense
+        if known[row] == graph and ranges and (whole or first < ranges[-1][1]):
+            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+        else:
+            ranges.append((first, end))
+        graph = int(known[row])
+        frame[row] = len(ranges) - 1
+    if not dense:
+        of_range = dict(zip(frame[rows].tolist(), known[rows].tolist(), strict=True))
+        ranges = [
+            schedule.graphs[of_range[i]] if of_range[i] >= 0 else r for i, r in enumerate(ranges)
+        ]
+    return frame, ranges
+
+
+class _Room:
+    """Widens frames that have fewer places for a name than its launches have kernels."""
+
+    def __init__(self, scores: Scores, types: Ints, local: Ints, frame: Ints) -> None:
+        self.scores = scores
+        inside = frame[local] >= 0
+        pairs = distinct(local[inside], types[inside])
+        launch, kind = pairs.columns
+        most = distinct(frame[launch], kind, pairs.counts)
+        self.needed: dict[int, dict[int, int]] = {}
+        for f, t, count in most.rows():
+            of_frame = self.needed.setdefault(f, {})
+            of_frame[t] = max(count, of_frame.get(t, 0))
+
+    def extend(
+        self, frame: int, bounds: tuple[int, int], graphs: Sequence[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """The range, widened to the nearest fitting places, inside its default graph if any."""
+        first, end = bounds
+        outer = next((g for g in graphs if g[0] <= first and end <= g[1]), None)
+        low, high = outer if outer is not None else (first - _REACH, end + _REACH)
+        for kind, count in self.needed.get(frame, {}).items():
+            places = np.flatnonzero(self.scores.first[kind] >= STRONG)
+            lacking = count - int(np.count_nonzero((places >= first) & (places < end)))
+            near = [p for p in places.tolist() if low <= p < first or end <= p < high]
+            near.sort(key=lambda p: max(bounds[0] - p, p - bounds[1]))
+            for p in near[: max(lacking, 0)]:
+                first, end = min(first, p), max(end, p + 1)
+        return first, end
 
 
 def _extent(position: Ints, local: Ints, n: int) -> tuple[Ints, Ints]:
@@ -173,22 +238,3 @@ def _known_range(fits: npt.NDArray[np.bool_], inside: Ints, named: Ints) -> Ints
     best = np.where(fits, inside, -1).argmax(axis=1)
     by_label = (named >= 0) & fits[np.arange(len(fits)), named]
     return np.where(by_label, named, np.where(fits.any(axis=1), best, -1))
-
-
-def _learn(
-    position: Ints, local: Ints, wanted: npt.NDArray[np.bool_], offset: int
-) -> tuple[Ints, list[tuple[int, int]]]:
-    """Frames of the wanted launches: connected ranges of their places."""
-    n = len(wanted)
-    low, high = _extent(position, local, n)
-    rows = np.flatnonzero(wanted & (high >= 0))
-    frame = np.full(n, -1, dtype=np.int64)
-    ranges: list[tuple[int, int]] = []
-    for row in rows[np.argsort(low[rows], kind="stable")]:
-        first, end = int(low[row]), int(high[row]) + 1
-        if ranges and first < ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
-        else:
-            ranges.append((first, end))
-        frame[row] = offset + len(ranges) - 1
-    return frame[wanted], ranges

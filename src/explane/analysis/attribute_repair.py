@@ -126,9 +126,10 @@ class _Repair:
         """One slot: the kernel is that instruction's, wherever it ran."""
         place = int(group.slots[0])
         nth = _nth_in_group(self.kernels.group[group.rows])
-        taken = nth < max(len(group.slots), self.schedule.launches[place].max_kernels)
+        room = max(len(group.slots), self.schedule.launches[place].max_kernels)
+        taken = nth < room
         self.position[group.rows] = np.where(taken, place, -1)
-        single = taken & (nth == 0)
+        single = taken & (nth == 0) & taken.all()
         self.fixed[group.rows] = single
         self.named[group.rows] = single & group.named
 

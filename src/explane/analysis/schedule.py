@@ -51,6 +51,7 @@ class Launch:
         alternatives: Other kinds of work that it may turn out to be (a fill done as a memset).
         max_kernels: Most kernels that one run may launch.
         optional: It may launch nothing at all.
+        n_thunks: Thunks that it is made of, inner ones included.
         convertible: XLA can put it into a command buffer by default.
         command_buffer: HLO-level era: name of the `call` whose command buffer holds it; empty
             when it is in none or the program's graphs are not listed.
@@ -64,6 +65,7 @@ class Launch:
     alternatives: tuple[LaunchKind, ...] = ()
     max_kernels: int = 1
     optional: bool = False
+    n_thunks: int = 1
     convertible: bool = True
     command_buffer: str = ""
 

@@ -61,7 +61,7 @@ class Work:
     max_kernels: int = 1
     optional: bool = False
     convertible: bool = True
-    is_slice_fusion: bool = False
+    n_thunks: int = 1
 
 
 def kernel_name_of(instruction_name: str) -> str:
@@ -107,7 +107,7 @@ def _simple(opcode: str) -> Work | None:
     if opcode == "copy":
         return Work(LaunchKind.COPY)
     if opcode in _IDS:
-        return Work(LaunchKind.HOST_COPY, convertible=False)
+        return Work(LaunchKind.HOST_COPY)
     if opcode == "fft":
         return Work(LaunchKind.FFT, max_kernels=4, convertible=False)
     if opcode in _HOST_COPIES:
@@ -151,16 +151,16 @@ def _slice_fusion(body: list[Instruction], own: str) -> Work:
         if inner.opcode == "custom-call":
             work = _custom_call(inner)
             if work is not None:
-                return Work(work.kind, (own,), max_kernels=work.max_kernels, is_slice_fusion=True)
+                return Work(work.kind, (own,), max_kernels=work.max_kernels, n_thunks=2)
         if collective_opcode(inner.opcode):
             return Work(
                 LaunchKind.COLLECTIVE,
                 collective=collective_opcode(inner.opcode),
                 max_kernels=3,
                 convertible=False,
-                is_slice_fusion=True,
+                n_thunks=2,
             )
-    return Work(LaunchKind.COPY, (own,), is_slice_fusion=True)
+    return Work(LaunchKind.COPY, (own,), n_thunks=2)
 
 
 def _custom_call(instruction: Instruction) -> Work | None:

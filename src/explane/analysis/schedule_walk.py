@@ -120,9 +120,7 @@ class _Walk:
         if is_async and not _is_sync(self.program, instruction):
             self._count()
 
-    def _add(
-        self, instruction: Instruction, work: Work, alias: str, n_thunks: int | None = None
-    ) -> None:
+    def _add(self, instruction: Instruction, work: Work, alias: str) -> None:
         name = instruction.name
         self.launches.append(
             Launch(
@@ -134,6 +132,7 @@ class _Walk:
                 alternatives=work.alternatives,
                 max_kernels=work.max_kernels,
                 optional=work.optional,
+                n_thunks=work.n_thunks,
                 convertible=work.convertible,
                 command_buffer=self.command_buffer,
             )
@@ -141,7 +140,7 @@ class _Walk:
         self.after.append(set())
         for ids, number in zip(self.thunk_ids, self.next_id, strict=True):
             ids.append(number)
-        self._count(n_thunks if n_thunks is not None else 2 if work.is_slice_fusion else 1)
+        self._count(work.n_thunks)
 
     def _count(self, n: int = 1, numbering: int | None = None) -> None:
         for i in range(_N_NUMBERINGS) if numbering is None else (numbering,):
@@ -170,8 +169,10 @@ class _Walk:
 
     def _read_back(self, instruction: Instruction) -> None:
         """The host reads a predicate: a copy to the host, no thunk of its own."""
-        work = Work(LaunchKind.HOST_COPY, max_kernels=2, optional=True, convertible=False)
-        self._add(instruction, work, "", n_thunks=0)
+        work = Work(
+            LaunchKind.HOST_COPY, max_kernels=2, optional=True, convertible=False, n_thunks=0
+        )
+        self._add(instruction, work, "")
 
     def _forget(self, first: int) -> None:
         """Drops launches that never happen; their thunk ids stay taken."""
