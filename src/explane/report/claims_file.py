@@ -90,6 +90,18 @@ def _lines(text: WrittenText) -> list[list[object]]:
     return result
 
 
+def _refuse_outside(content: Mapping[str, Any], tables: Mapping[str, TableFile]) -> None:
+    """Refuses names that lead out of the report's folder.
+
+    Raises:
+        ValueError: With the name.
+    """
+    names = [*content["files"], *content["texts"], content["page"].get("file", "")]
+    for name in (*names, *(n for t in tables.values() for n in (t.file, t.parquet))):
+        if name.startswith(("/", "\\")) or ":" in name or ".." in name.split("/"):
+            raise ValueError(f"a file outside of the report: {name}")
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimsFile:
     """A claims.json as read back."""
@@ -131,6 +143,7 @@ def read(folder: Path) -> ClaimsFile:
             reason = f"was written in format {content['format']}, this version reads {FORMAT}"
             raise CaptureError(path, reason, "write the report again", "claims-format")
         tables = {stem: TableFile(**table) for stem, table in content["tables"].items()}
+        _refuse_outside(content, tables)
         parts = {k: content[k] for k in ("files", "texts", "page", "claims", "grids")}
     except FileNotFoundError:
         raise CaptureError(

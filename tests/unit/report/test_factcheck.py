@@ -197,6 +197,23 @@ def test_a_query_that_gives_nothing_is_a_problem(copy: Path) -> None:
     assert "gives no table" in problems(copy)
 
 
+def test_queries_and_names_that_reach_for_other_files_are_refused(
+    copy: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.csv").write_text("value\nsecret\n")
+    claims = json.loads((copy / "claims.json").read_text())
+    claims["claims"][0]["sql"] = f"SELECT value FROM read_csv('{tmp_path}/secret.csv')"
+    (copy / "claims.json").write_text(json.dumps(claims))
+    found = problems(copy)
+    assert "it reads files, which no claim does" in found
+    assert "secret" not in found.replace("secret.csv", "")
+    for name in ("../secret.csv", "/etc/passwd", "C:\\x", "a/../../b"):
+        claims["files"] = {name: "0"}
+        (copy / "claims.json").write_text(json.dumps(claims))
+        with pytest.raises(CaptureError, match="outside of the report"):
+            check_report(copy)
+
+
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", '{"format": 99}', '{"format": 1, "tables": []}', "\xff"]
 )
