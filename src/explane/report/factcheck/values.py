@@ -15,7 +15,6 @@ from explane.report.factcheck.readback import says
 from explane.report.factcheck.tables import read_csv
 from explane.report.formats import Value
 
-
 _READS_FILES: Final = re.compile(r"(?i)\b(read|scan)_\w+\s*\(")
 """Table functions of SQL: a query that was slipped in must not read the user's files."""
 
