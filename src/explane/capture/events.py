@@ -26,6 +26,7 @@ _PIECE_BYTES: Final = 4 << 20
 _LEAST_ALIKE: Final = 24
 _MOST_POOR_LAYOUTS: Final = 8
 _MOST_LAYOUTS: Final = 64
+_MOST_UNUSED: Final = 4
 _TEXT_MEMBERS: Final = (STR, BYTES, COMPRESSED)
 
 
@@ -119,6 +120,17 @@ def _skipped(block: Block, starts: I64, skip_ids: I64) -> Bools:
     return found
 
 
+def _most_useful(fitted: list[tuple[int, Layout]], untried: list[Layout]) -> list[Layout]:
+    """Layouts to try on the next events of the same size: those that served most, then others.
+
+    Numbers get longer as time goes on, so layouts grow old; of those that served nothing only
+    a few are kept.
+    """
+    used = sorted((pair for pair in fitted if pair[0]), key=lambda pair: -pair[0])
+    unused = [layout for n_fit, layout in fitted if not n_fit]
+    return ([layout for _, layout in used] + untried + unused[:_MOST_UNUSED])[:_MOST_LAYOUTS]
+
+
 class _Decoder:
     """Fills the columns of one block's events."""
 
@@ -187,24 +199,22 @@ class _Decoder:
         """
         words = self._block.rows(self._starts[rows], words_of(size))
         known = self._wanted.layouts.setdefault(size, [])
+        n_known, n_poor = len(known), 0
         fitted: list[tuple[int, Layout]] = []
-        n_poor = 0
-        at = 0
-        while len(rows) >= _LEAST_ALIKE and n_poor < _MOST_POOR_LAYOUTS and at < _MOST_LAYOUTS:
-            if at == len(known):
-                known.append(self._find_layout(int(rows[0])))
-            fits = known[at].matches(words)
+        while len(rows) >= _LEAST_ALIKE and n_poor < _MOST_POOR_LAYOUTS:
+            is_new = len(fitted) >= n_known
+            layout = self._find_layout(int(rows[0])) if is_new else known[len(fitted)]
+            fits = layout.matches(words)
             n_fit = int(np.count_nonzero(fits))
-            n_poor += n_fit < _LEAST_ALIKE
-            if n_fit:
-                all_fit = n_fit == len(rows)
-                taken = (rows, words) if all_fit else (rows[fits], words[fits])
-                self._take(known[at], *taken)
-                rows, words = (rows[:0], words) if all_fit else (rows[~fits], words[~fits])
-            fitted.append((n_fit, known[at]))
-            at += 1
-        fitted.sort(key=lambda pair: -pair[0])
-        known[:at] = [layout for _, layout in fitted]
+            n_poor += is_new and n_fit < _LEAST_ALIKE
+            fitted.append((n_fit, layout))
+            if n_fit == len(rows):
+                self._take(layout, rows, words)
+                rows = rows[:0]
+            elif n_fit:
+                self._take(layout, rows[fits], words[fits])
+                rows, words = rows[~fits], words[~fits]
+        self._wanted.layouts[size] = _most_useful(fitted, known[len(fitted) :])
         return rows
 
     def _find_layout(self, row: int) -> Layout:
