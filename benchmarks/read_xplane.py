@@ -23,8 +23,8 @@ from pathlib import Path
 
 from repeat_capture import repeat
 
-OURS = """
-import json, resource, sys, time
+OURS = r"""
+import json, re, sys, time
 from pathlib import Path
 begin = time.perf_counter()
 from explane.capture.options import ReadOptions
@@ -32,11 +32,11 @@ from explane.capture.xplane import read_xplane
 imported = time.perf_counter()
 capture = read_xplane(Path(sys.argv[1]), ReadOptions(python_events=False))
 done = time.perf_counter()
-rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+rss = int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) / 1024
 print(json.dumps({"n": len(capture.kernels), "work_s": done - imported, "rss_mib": rss}))
 """
-THEIRS = """
-import json, resource, sys, time
+THEIRS = r"""
+import json, re, sys, time
 from jax.profiler import ProfileData
 begin = time.perf_counter()
 data = ProfileData.from_file(sys.argv[1])
@@ -50,7 +50,7 @@ for plane in data.planes:
                     pass
                 count += 1
 done = time.perf_counter()
-rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+rss = int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) / 1024
 print(json.dumps({"n": count, "work_s": done - begin, "rss_mib": rss}))
 """
 Result = dict[str, float]
