@@ -178,7 +178,8 @@ class PlaneReader:
         table = plane.event_metadata
         named = np.flatnonzero(table.name_start < table.name_end)
         first = np.frombuffer(self._buffer, dtype=np.uint8)[table.name_start[named]]
-        return table.keys[named[first == ord("$")]]
+        keys: I64 = table.keys[named[first == ord("$")]]
+        return keys
 
     def values(self, plane: XPlane) -> PlaneValues:
         """Names and stat values of a plane."""

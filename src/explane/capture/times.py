@@ -102,7 +102,8 @@ def _beyond_gap(position: I64) -> Bools:
     widest = int(gaps.argmax())
     if gaps[widest] <= _LEAST_GAP_PS:
         return np.zeros(count, dtype=bool)
-    return position > tail[widest]
+    behind: Bools = position > tail[widest]
+    return behind
 
 
 def _condemned(
@@ -123,7 +124,8 @@ def _condemned(
     first = min(int(t.start_ps.min()) for t in (launches, host_events) if len(t))
     last = max(_latest_end(t) for t in (launches, host_events) if len(t))
     outside = (start < first - _LEAST_GAP_PS) | (end > last + _LEAST_GAP_PS)
-    return early | (outside & (~launched | isolated))
+    impossible: Bools = early | (outside & (~launched | isolated))
+    return impossible
 
 
 def _latest_end(table: Launches | HostEvents) -> int:

@@ -59,7 +59,8 @@ def with_tail(low: U64, tail: U64) -> U64:
     ninth = tail & _U(0x7F)
     longer = (tail >> _U(7)) & _U(1)
     tenth = (tail >> _U(8)) & longer
-    return low | (ninth << _U(56)) | (tenth << _U(63))
+    whole: U64 = low | (ninth << _U(56)) | (tenth << _U(63))
+    return whole
 
 
 def read_varints(block: Block, positions: I64) -> tuple[U64, I64]:

@@ -72,7 +72,7 @@ def _walk_one_by_one(block: Block, position: int, tag: int, until: int, end: int
 
     No field goes beyond `end`.
     """
-    data = memoryview(block.data)
+    data = block.data.data
     positions: list[int] = []
     while position < until and data[position] == tag:
         length = data[position + 1]
@@ -178,7 +178,8 @@ def _begins_like_event(words: I64) -> Bools:
     wide = (words >> 15) & 1
     wider = (words >> 23) & wide
     second_tag = (words >> (16 + 8 * (wide + wider))) & 0xFF
-    return ((words & 0xFF) == _ID_TAG) & (second_tag == _OFFSET_TAG)
+    alike: Bools = ((words & 0xFF) == _ID_TAG) & (second_tag == _OFFSET_TAG)
+    return alike
 
 
 def _walk_abreast(block: Block, heads: I64, tag: int) -> tuple[I64, I64]:
