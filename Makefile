@@ -56,7 +56,7 @@ types: env ## mypy --strict on the package and the tests
 
 .PHONY: layers
 layers: env ## Import rules between the packages
-	PYTHONPATH=src $(BIN)/lint-imports --no-timing
+	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 .PHONY: test
 test: env ## All tests; TESTS=path chooses, WORKERS=n sets the processes
