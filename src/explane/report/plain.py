@@ -9,6 +9,8 @@ from explane.report.document import Block, Bullets, Code, Paragraph, Printed, Re
 from explane.report.markdown import WrittenText
 
 WIDTH = 96
+_LONGEST = 60
+"""Longest value that a wrapped line may hold."""
 
 
 def to_plain_text(title: str, blocks: Sequence[Block]) -> WrittenText:
@@ -54,7 +56,10 @@ def _text(line: Spans) -> str:
 
 
 def _wrapped(line: Spans, mark: str, printed: list[tuple[str, str]]) -> list[str]:
-    """One wrapped line; a value is never broken, so that it can be found in the text."""
+    """One wrapped line; a value is never broken, so that it can be found in the text.
+
+    A line with a sentence for a value stays whole.
+    """
     words = []
     for span in line:
         if isinstance(span, Printed):
@@ -62,6 +67,8 @@ def _wrapped(line: Spans, mark: str, printed: list[tuple[str, str]]) -> list[str
             words.append(span.text.replace(" ", _GLUE))
         else:
             words.append(span.text.replace("`", ""))
+    if any(isinstance(span, Printed) and len(span.text) > _LONGEST for span in line):
+        return [mark + "".join(words).replace(_GLUE, " ")]
     text = textwrap.fill(
         "".join(words),
         WIDTH,

@@ -53,7 +53,7 @@ def write_report(
     record = Written()
     for stem, frame in tables.items():
         place = "attribution" if stem in ATTRIBUTION_TABLES else "tables"
-        record.tables[stem] = _write_table(folder, f"{place}/{stem}", frame, parquet=True)
+        record.tables[stem] = write_table(folder, f"{place}/{stem}", frame, parquet=True)
     for name in _write_programs(investigation.programs, folder, "attribution/"):
         record.files[name] = file_digest(folder.file(name))
     book = ClaimBook(tables)
@@ -71,7 +71,7 @@ def write_report(
     page = to_html(document, drawings.page)
     folder.write_text("report.html", page)
     record.page = read_page("report.html", page)
-    _write_texts(folder, record, book)
+    write_texts(folder, record, book)
     return plain_lines(summary)
 
 
@@ -92,13 +92,13 @@ def write_attribution(
     record = Written()
     for stem in ATTRIBUTION_TABLES:
         if stem in tables:
-            record.tables[stem] = _write_table(folder, stem, tables[stem], parquet=False)
+            record.tables[stem] = write_table(folder, stem, tables[stem], parquet=False)
     for name in _write_programs(investigation.programs, folder, ""):
         record.files[name] = file_digest(folder.file(name))
     book = ClaimBook({stem: tables[stem] for stem in record.tables})
     title, blocks = attribution_summary(book)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
-    _write_texts(folder, record, book)
+    write_texts(folder, record, book)
     return plain_lines(blocks)
 
 
@@ -136,7 +136,7 @@ def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
     return plain_lines(verdict_blocks(book))
 
 
-def _write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
+def write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
     """Writes a table; what claims.json records of it."""
     csv = folder.file(f"{stem}.csv")
     write_csv(frame, csv)
@@ -171,7 +171,7 @@ def _write_programs(
             yield f"{place}{name}.hlo.txt"
 
 
-def _write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
+def write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
     """Writes the texts and, last, the claims that they print."""
     for name, text in record.texts.items():
         folder.write_text(name, text.text)

@@ -119,11 +119,12 @@ class _Drawing:
 
     def labels(self, marks: pl.DataFrame) -> alt.Chart:
         """Names inside the widest marks, as much of them as fits."""
-        room = (pl.col("duration_ps") / self.pixel_ps / _LABEL_PIXELS - 1).floor()
+        following = pl.col("start_ps").shift(-1).over("lane") - pl.col("start_ps")
+        free = pl.min_horizontal("duration_ps", following)
+        room = (free / self.pixel_ps / _LABEL_PIXELS - 1).floor()
         wide = (
-            marks.filter(pl.col("name").is_not_null())
-            .with_columns(room.cast(pl.Int64).alias("room"))
-            .filter(pl.col("room") >= _SHORTEST_LABEL)
+            marks.with_columns(room.cast(pl.Int64).alias("room"))
+            .filter(pl.col("name").is_not_null() & (pl.col("room") >= _SHORTEST_LABEL))
             .top_k(_MOST_LABELS, by="duration_ps")
             .sort("lane", "start_ps")
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explane.report.claims import Label
+from explane.report.claims import Label, sql_text
 from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
@@ -18,22 +18,22 @@ def advice(context: Context) -> Section:
     if not context.has("advice"):
         reasons = context.reasons(_WORDS, "No cause is large enough to be worth a change.")
         return Section("advice", title, tuple(reasons))
-    order = ordering(context)
     columns = [
         context.column("host", "host", "name"),
         context.column("rank", "rank", "id"),
         context.column("cause", "cause", "word"),
+        context.column("what", "of it", "name"),
         context.column("critical_path_ps", "time in the step", "ps"),
         context.column("critical_path_ratio", "share", "ratio"),
         context.column("step_ps", "step now", "ps"),
         context.column("low_ps", "step without, least", "ps", Label.INFERRED),
         context.column("high_ps", "step without, most", "ps", Label.INFERRED),
-        context.column("overlaps_with", "overlaps with", "word"),
+        context.column("overlaps_with", "overlaps with", "prose"),
     ]
-    if not context.book.has_columns("advice", "host"):
-        columns = columns[1:]
+    columns = [c for c in columns if context.book.has_columns("advice", c.name)]
     names = ", ".join(f'"{c.name}"' for c in columns)
-    sql = f"SELECT {names} FROM advice ORDER BY {order}"
+    host = ", host" if context.book.has_columns("advice", "host") else ""
+    sql = f'SELECT {names} FROM advice ORDER BY "rank", cause{host}'
     note = Paragraph(
         spans(
             "Estimates, not measurements: nothing was run. The range is what replaying the steps "
@@ -44,37 +44,48 @@ def advice(context: Context) -> Section:
     blocks: list[Block] = [
         note,
         context.table("advice", sql, columns, "Causes by their share of the step."),
+        *(block for row in causes(context)[:_MOST_CAUSES] for block in _one(context, row)),
     ]
-    for i in range(min(context.rows("SELECT 1 AS n FROM advice"), _MOST_CAUSES)):
-        blocks.append(_one(context, f"FROM advice ORDER BY {order} LIMIT 1 OFFSET {i}"))
     blocks += doubts(context, "estimates", "what to change", "verdict")
     return Section("advice", title, tuple(blocks))
 
 
-def ordering(context: Context) -> str:
-    """The order of causes: by rank, over all hosts."""
-    host = ", host" if context.book.has_columns("advice", "host") else ""
-    return f'"rank", cause{host}'
+def causes(context: Context) -> list[str]:
+    """One row of the table for each cause, the highest in rank, as the end of a query."""
+    hosted = context.book.has_columns("advice", "host")
+    host = "host" if hosted else "NULL"
+    rows = context.book.query(
+        f'SELECT "rank", cause, {host} AS host FROM advice ORDER BY "rank", cause, host'
+    ).rows()
+    first: dict[str, str] = {}
+    for rank, cause, name in rows:
+        where = f'FROM advice WHERE "rank" = {rank} AND cause = {sql_text(str(cause))}'
+        owner = f" AND host = {sql_text(str(name))}" if hosted else ""
+        first.setdefault(str(cause), f"{where}{owner} LIMIT 1")
+    return list(first.values())
 
 
-def _one(context: Context, row: str) -> Bullets:
-    """Evidence, assumption, knob and proof of one cause."""
+def of_what(context: Context, row: str) -> Spans:
+    """What a cause is about, where that is known: ` of next_batch`."""
+    if not context.book.has_columns("advice", "what"):
+        return ()
+    what = context.text(f'SELECT "what" AS value {row}')
+    return spans(" of ", what) if what.raw else ()
+
+
+def _one(context: Context, row: str) -> list[Block]:
+    """Knob, evidence, assumption and proof of one cause."""
     cause = context.text(f"SELECT cause AS value {row}", "word")
-    items: list[Spans] = [
-        spans(
-            "Cause ",
-            cause,
-            f"{meaning(cause.raw)}: ",
-            context.text(f"SELECT knob AS value {row}", "advice"),
-        )
-    ]
-    for column, word in (
-        ("evidence", "Seen: "),
-        ("assumption", "Assumes: "),
-        ("proof", "What would prove it: "),
+    items: list[Spans] = []
+    for column, word, unit in (
+        ("knob", "To try: ", "advice"),
+        ("evidence", "Seen: ", "prose"),
+        ("assumption", "Assumes: ", "prose"),
+        ("proof", "What would prove it: ", "prose"),
     ):
         if context.book.has_columns("advice", column):
-            text = context.text(f"SELECT {column} AS value {row}", "prose")
+            text = context.text(f"SELECT {column} AS value {row}", unit)
             if text.raw:
                 items.append(spans(word, text))
-    return Bullets(tuple(items))
+    title = spans("Cause ", cause, *of_what(context, row), f"{meaning(cause.raw)}:")
+    return [Paragraph(title), Bullets(tuple(items))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explane.report.claims import Label
 from explane.report.document import Block, Bullets, Link, Section, Span, Spans, spans
-from explane.report.sections.advice import ordering
+from explane.report.sections.advice import causes, of_what
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import ITEM_ORDER
@@ -35,12 +35,12 @@ def _not_measured(context: Context) -> list[Spans]:
     """Simulated and damaged captures are named before anything else."""
     lines = []
     for column, text in (
-        ("simulated", " of the processes are simulated: their times are invented."),
-        ("partial", " of the files are damaged: what is printed is only a part."),
+        ("simulated", "Simulated captures, with invented times: "),
+        ("partial", "Damaged captures, of which only a part could be read: "),
     ):
         sql = f"SELECT SUM({column}) AS value FROM hosts"
         if context.has("hosts") and context.book.query(sql)["value"][0]:
-            lines.append(spans(context.value(sql, "count", Label.READ), text))
+            lines.append(spans(text, context.value(sql, "count", Label.READ), "."))
     return lines
 
 
@@ -124,8 +124,7 @@ def _advice(context: Context) -> list[Spans]:
     if not context.has("advice"):
         return []
     lines = []
-    for i in range(min(context.rows("SELECT 1 AS n FROM advice"), _MOST_ADVICE)):
-        row = f"FROM advice ORDER BY {ordering(context)} LIMIT 1 OFFSET {i}"
+    for row in causes(context)[:_MOST_ADVICE]:
         low = context.value(f"SELECT low_ps AS value {row}", "ps", Label.INFERRED)
         high = context.value(f"SELECT high_ps AS value {row}", "ps", Label.INFERRED)
         cause = context.text(f"SELECT cause AS value {row}", "word")
@@ -133,6 +132,7 @@ def _advice(context: Context) -> list[Spans]:
             spans(
                 "To change: without ",
                 cause,
+                *of_what(context, row),
                 f"{meaning(cause.raw)} a step of ",
                 context.value(f"SELECT step_ps AS value {row}", "ps"),
                 " would take ",

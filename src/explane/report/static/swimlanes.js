@@ -82,7 +82,9 @@
         if (end < this.from || start > this.to) continue;
         const faded = Boolean(key) && column[i] !== wanted;
         if (end - start >= pixel) {
-          const room = Math.floor((end - start) / pixel / PIXELS_PER_LETTER) - 1;
+          const next = events.lane[i + 1] === events.lane[i] ? events.start[i + 1] : end;
+          const free = Math.min(end, Math.max(next, start)) - Math.max(start, this.from);
+          const room = Math.floor(free / pixel / PIXELS_PER_LETTER) - 1;
           const name = room > 6 ? this.text("name", i) : "";
           rows.push({
             i, n: 1, lane: lanes[events.lane[i]], kind: kinds[events.kind[i]],

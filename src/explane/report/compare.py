@@ -1,0 +1,96 @@
+"""A comparison as a document, and the files in which it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import polars as pl
+
+from explane.analysis.compare import Comparison
+from explane.report.charts.compare import line_chart, step_chart
+from explane.report.charts.render import to_svg, to_vega
+from explane.report.claims import ClaimBook
+from explane.report.claims_file import Written
+from explane.report.document import Document, spans
+from explane.report.factcheck.page import read_page
+from explane.report.html import PageCharts, to_html
+from explane.report.markdown import to_markdown
+from explane.report.output import OutputFolder, file_digest
+from explane.report.plain import plain_lines, to_plain_text
+from explane.report.sections.comparison import (
+    changed_work,
+    comparable,
+    compared_findings,
+    compared_lines,
+    compared_ops,
+    compared_steps,
+    predictions,
+)
+from explane.report.sections.context import Context
+from explane.report.tables import written
+from explane.report.write import write_table, write_texts
+
+
+def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
+    """The whole comparison.
+
+    Args:
+        book: Claims on the written tables.
+        pictures: Stems of the charts that could be drawn.
+    """
+    context = Context(book, 1, {})
+    a = context.text("SELECT path AS value FROM sides WHERE side = 'A'", "path")
+    b = context.text("SELECT path AS value FROM sides WHERE side = 'B'", "path")
+    sections = (
+        compared_findings(context),
+        comparable(context),
+        compared_steps(context, "steps" in pictures),
+        compared_ops(context),
+        compared_lines(context, "lines" in pictures),
+        changed_work(context),
+        predictions(context),
+    )
+    return Document("Two captures compared", spans("A is ", a, "; B is ", b, "."), (), sections)
+
+
+def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str, ...]:
+    """Writes compare.md, compare.html, summary.txt, claims.json, tables and pictures.
+
+    Args:
+        comparison: Two captures side by side.
+        folder: Where to; it must have been entered.
+
+    Returns:
+        The findings as lines for a terminal.
+
+    Raises:
+        OSError: When a file can't be written.
+    """
+    tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
+    record = Written()
+    for stem, frame in tables.items():
+        record.tables[stem] = write_table(folder, f"tables/{stem}", frame, parquet=True)
+    charts = _charts(tables)
+    for stem, chart in charts.items():
+        name = f"pictures/{stem}.svg"
+        folder.write_text(name, to_svg(chart))
+        record.files[name] = file_digest(folder.file(name))
+    book = ClaimBook(tables)
+    document = build_comparison(book, charts.keys())
+    findings = document.sections[0].blocks
+    record.texts["compare.md"] = to_markdown(document)
+    record.texts["summary.txt"] = to_plain_text(document.title, findings)
+    page = to_html(document, PageCharts({stem: to_vega(chart) for stem, chart in charts.items()}))
+    folder.write_text("compare.html", page)
+    record.page = read_page("compare.html", page)
+    write_texts(folder, record, book)
+    return plain_lines(findings)
+
+
+def _charts(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
+    charts = {}
+    if tables["differences"].filter(pl.col("measure") == "idle").height:
+        charts["steps"] = step_chart(tables["differences"])
+    if tables["compared_lines"].height:
+        charts["lines"] = line_chart(tables["compared_lines"])
+    return charts
