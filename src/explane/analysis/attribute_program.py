@@ -74,7 +74,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
     position = agree_on_labels(alias.astype(np.int64), by_node)
     step = _step_places(settled, position)
-    runs = count_runs(schedule, kernels.device, step, kernels.group, kernels.in_graph)
+    runs = count_runs(schedule, kernels, step)
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
     return ProgramAnswer(
         position,

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribute_distinct import distinct
+from explane.analysis.attribute_windows import ProgramKernels
 from explane.analysis.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
@@ -34,28 +35,28 @@ class Runs:
     iterations: tuple[str, ...]
 
 
-def count_runs(
-    schedule: Schedule, device: Ints, position: Ints, launch: Ints, in_graph: Flags
-) -> Runs:
+def count_runs(schedule: Schedule, kernels: ProgramKernels, position: Ints) -> Runs:
     """Counts executions and iterations.
 
     Args:
         schedule: The program's schedule.
-        device: Device of each kernel, in launch order per device.
+        kernels: Its kernels; those of one graph launch count as one step.
         position: Place of each kernel, or -1.
-        launch: Launch of each kernel; equal values are adjacent.
-        in_graph: Whether the launch is a graph's; its kernels count as one step.
     """
     execution = np.full(len(position), -1, dtype=np.int64)
     iteration = np.full(len(position), -1, dtype=np.int64)
     rows = np.flatnonzero(position >= 0)
     if not len(rows):
         return Runs(execution, iteration, ())
-    whole = in_graph[rows]
-    place, first, of_row = _steps(position[rows], launch[rows], device[rows], whole)
+    whole, device = kernels.in_graph[rows], kernels.device[rows]
+    place, first, of_row = _steps(position[rows], kernels.group[rows], device, whole)
     new_device = np.ones(len(place), dtype=np.bool_)
-    new_device[1:] = np.diff(device[rows][first]) != 0
-    falls = _falls(schedule, place, new_device, whole[first])
+    new_device[1:] = np.diff(device[first]) != 0
+    single = np.array([x.max_kernels == 1 for x in schedule.launches])[place]
+    again = single.copy()
+    again[1:] &= np.diff(kernels.types[rows][first]) == 0
+    again |= whole[first]
+    falls = _falls(place, new_device, again)
     run, counts = _count(schedule, place, falls, new_device)
     execution[rows] = run[of_row]
     texts, codes = _texts(schedule, counts, len(place))
@@ -72,16 +73,15 @@ def _steps(position: Ints, launch: Ints, device: Ints, whole: Flags) -> tuple[In
     return np.minimum.reduceat(position, first), first, np.cumsum(new) - 1
 
 
-def _falls(schedule: Schedule, place: Ints, new_device: Flags, whole: Flags) -> Flags:
+def _falls(place: Ints, new_device: Flags, again: Flags) -> Flags:
     """True where a step does not come after the step before it.
 
-    Equal places are one instruction's further kernels, unless it launches one kernel only or
-    the step is a whole graph launch.
+    Equal places are one instruction's further kernels, unless it launches one kernel only and
+    this is the same kernel, or a whole graph launch, again.
     """
-    single = np.array([x.max_kernels == 1 for x in schedule.launches])
     falls = np.zeros(len(place), dtype=np.bool_)
     before, here = place[:-1], place[1:]
-    falls[1:] = (here < before) | ((here == before) & (single[here] | whole[1:]))
+    falls[1:] = (here < before) | ((here == before) & again[1:])
     return falls & ~new_device
 
 

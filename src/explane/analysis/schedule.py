@@ -46,7 +46,7 @@ class Launch:
         names: Kernel names it can carry, likeliest first: its own, that of an inner sort, those of
             earlier instructions with an equal body (the kernel keeps the first one's name).
         aliases: Labels other than the instruction's name under which a tracer may show it
-            (the async wrapper of an inner collective).
+            (the async wrapper of an inner collective, the fusion around a library call).
         collective: Kind of collective such as `all-gather`; empty for anything else.
         alternatives: Other kinds of work that it may turn out to be (a fill done as a memset).
         max_kernels: Most kernels that one run may launch.
@@ -114,6 +114,8 @@ class Schedule:
             (`command_buffer_N` is named after the thunk id of its first member).
         cuts: Sorted positions p where a thunk that no command buffer takes by default (a wait, a
             loop's edge) stands between launches p - 1 and p.
+        inner: Launch of each instruction inside a fusion; a tracer may label a kernel with the
+            instruction that the fusion is about.
         after: For each launch the launches whose results it reads, directly or through
             instructions that launch nothing.
     """
@@ -125,6 +127,7 @@ class Schedule:
     branches: tuple[Branches, ...] = ()
     thunk_ids: tuple[tuple[int, ...], ...] = ()
     cuts: tuple[int, ...] = ()
+    inner: Mapping[str, int] = field(default_factory=dict, repr=False)
     after: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
@@ -140,8 +143,12 @@ class Schedule:
 
     @cached_property
     def by_label(self) -> Mapping[str, tuple[int, ...]]:
-        """Launches by every label that the tracer may show: instruction names and aliases."""
-        found = dict(self.by_instruction)
+        """Launches by every label that the tracer may show.
+
+        Instruction names first, then aliases, then instructions inside fusions.
+        """
+        found: dict[str, tuple[int, ...]] = {n: (i,) for n, i in self.inner.items()}
+        found |= self.by_instruction
         for index, launch in enumerate(self.launches):
             for alias in launch.aliases:
                 found[alias] = (*found.get(alias, ()), index)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from explane.analysis.schedule import LaunchKind
@@ -52,7 +52,10 @@ _TRITON_NAME: Final = re.compile(r'\bname\s*=\s*\\?"([^"\\]+)')
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an instruction launches; see `Launch` for the fields."""
+    """What an instruction launches; see `Launch` for the fields.
+
+    `hero` is the inner instruction that the tracer labels its kernels with, where it is known to.
+    """
 
     kind: LaunchKind
     names: tuple[str, ...] = ()
@@ -62,6 +65,7 @@ class Work:
     optional: bool = False
     convertible: bool = True
     n_thunks: int = 1
+    hero: str = ""
 
 
 def kernel_name_of(instruction_name: str) -> str:
@@ -125,7 +129,7 @@ def _fusion(program: Program, instruction: Instruction) -> Work:
     custom = str((config.get("custom_fusion_config") or {}).get("name", ""))
     own = kernel_name_of(instruction.name)
     if custom in _SLICE_FUSIONS:
-        return _slice_fusion(body, own)
+        return _slice_fusion(body, own, custom)
     kind = str(config.get("kind", ""))
     if kind == "__dynamic_memcpy":
         return Work(LaunchKind.COPY, (own,))
@@ -145,13 +149,17 @@ def _fusion(program: Program, instruction: Instruction) -> Work:
     return Work(LaunchKind.CUSTOM, (own,), max_kernels=3 if prepares else 1)
 
 
-def _slice_fusion(body: list[Instruction], own: str) -> Work:
-    """A dynamic-slice fusion runs what it wraps: a copy, a library call or a collective."""
+def _slice_fusion(body: list[Instruction], own: str, era: str) -> Work:
+    """A dynamic-slice fusion runs what it wraps: a copy, a library call or a collective.
+
+    Under its former name (`address_computation`) the wrapped call's own label is seen.
+    """
     for inner in body:
         if inner.opcode == "custom-call":
             work = _custom_call(inner)
             if work is not None:
-                return Work(work.kind, (own,), max_kernels=work.max_kernels, n_thunks=2)
+                hero = inner.name if era.endswith("address_computation") else ""
+                return replace(work, names=(own,), n_thunks=2, hero=hero)
         if collective_opcode(inner.opcode):
             return Work(
                 LaunchKind.COLLECTIVE,

@@ -13,6 +13,7 @@ from typing import Final
 from explane.analysis.schedule import Branches, Launch, LaunchKind, Loop, Schedule
 from explane.analysis.schedule_bodies import body_key
 from explane.analysis.schedule_kernels import (
+    NO_LAUNCH,
     Work,
     work_of,
 )
@@ -35,8 +36,25 @@ def expected_launches(program: Program) -> Schedule:
         branches=tuple(b for b in walk.branches if b is not None),
         thunk_ids=tuple(tuple(ids) for ids in walk.thunk_ids),
         cuts=tuple(sorted(walk.cuts)),
+        inner=_inner(program, launches),
         after=tuple(tuple(sorted(s)) for s in walk.after),
     )
+
+
+def _inner(program: Program, launches: list[Launch]) -> dict[str, int]:
+    """Launch of each instruction inside a fusion."""
+    found: dict[str, int] = {}
+    for index, launch in enumerate(launches):
+        instruction = program.by_name.get(launch.instruction)
+        if instruction is None or instruction.opcode != "fusion":
+            continue
+        for computation_id in instruction.called_computation_ids:
+            computation = program.computations.get(computation_id)
+            for key in computation.instruction_ids if computation is not None else ():
+                inner = program.instructions[key]
+                if inner.opcode not in NO_LAUNCH:
+                    found.setdefault(inner.name, index)
+    return found
 
 
 def _share_names(program: Program, launches: list[Launch]) -> list[Launch]:
@@ -114,20 +132,19 @@ class _Walk:
             self.after[index] |= {r for r in reads if r < first}
         self.sources[instruction.id] = frozenset(own) if own else frozenset(reads)
 
-    def _launch(self, instruction: Instruction, work: Work, alias: str = "") -> None:
+    def _launch(self, instruction: Instruction, work: Work) -> None:
         is_async = bool(work.collective) and instruction.opcode.endswith("-start")
-        self._add(instruction, work, alias)
+        self._add(instruction, work)
         if is_async and not _is_sync(self.program, instruction):
             self._count()
 
-    def _add(self, instruction: Instruction, work: Work, alias: str) -> None:
-        name = instruction.name
+    def _add(self, instruction: Instruction, work: Work) -> None:
         self.launches.append(
             Launch(
-                instruction=name,
+                instruction=work.hero or instruction.name,
                 kind=work.kind,
                 names=work.names,
-                aliases=(alias,) if alias else (),
+                aliases=(instruction.name,) if work.hero else (),
                 collective=work.collective,
                 alternatives=work.alternatives,
                 max_kernels=work.max_kernels,
@@ -172,7 +189,7 @@ class _Walk:
         work = Work(
             LaunchKind.HOST_COPY, max_kernels=2, optional=True, convertible=False, n_thunks=0
         )
-        self._add(instruction, work, "")
+        self._add(instruction, work)
 
     def _forget(self, first: int) -> None:
         """Drops launches that never happen; their thunk ids stay taken."""
