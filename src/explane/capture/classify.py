@@ -10,13 +10,13 @@ name that only looks like an instruction (`refine_kind`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
 import numpy as np
 
-from explane.capture.model import U8, Kind
+from explane.capture.model import I32, U8, Kernels, Kind
 
 # Communication libraries. Names of all eras share the prefix: ncclKernel_ and ncclAllReduceRing
 # (old), ncclDevKernel_ (since 2.19), ncclSymkDevKernel_ (symmetric memory, since 2.27),
@@ -127,6 +127,29 @@ def refine_kind(name: str, by_name: Kind, opcode: str) -> Kind:
 
 
 _INSTRUCTION_RULE: Final = re.compile(_INSTRUCTION)
+
+
+def refine_kinds(
+    kernels: Kernels, strings: Sequence[str], opcode: I32, opcodes: Sequence[str]
+) -> U8:
+    """`refine_kind` of all kernels, told once per distinct name, kind and opcode.
+
+    Args:
+        kernels: The kernels.
+        strings: Pool of their names (`Capture.strings`).
+        opcode: Position in `opcodes` of each kernel's HLO opcode, -1 where it is not known.
+        opcodes: Distinct opcodes.
+    """
+    n_opcodes = len(opcodes) + 1
+    key = (kernels.name.astype(np.int64) * len(Kind) + kernels.kind) * n_opcodes + opcode + 1
+    distinct, inverse = np.unique(key, return_inverse=True)
+    told = []
+    for number in distinct.tolist():
+        rest, op = divmod(number, n_opcodes)
+        name, kind = divmod(rest, len(Kind))
+        told.append(refine_kind(strings[name], Kind(kind), opcodes[op - 1] if op else ""))
+    refined: U8 = np.array(told, dtype=np.uint8)[inverse]
+    return refined
 
 
 def is_library_collective(name: str) -> bool:

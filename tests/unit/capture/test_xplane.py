@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from explane.capture.classify import refine_kinds
 from explane.capture.model import Kind, Note, NoteKind
 from explane.capture.options import ReadOptions
 from explane.capture.xplane import read_xplane
@@ -344,6 +345,24 @@ def test_details_prove_the_kind_where_the_name_says_nothing(tmp_path: Path) -> N
         "MemcpyP2P": Kind.COLLECTIVE,
     }
     assert capture.text(int(capture.kernels.details[0])).startswith("kind_src")
+
+
+def test_kinds_are_refined_by_opcodes_where_they_are_known(tmp_path: Path) -> None:
+    names = ["all_gather_1", "triton", "triton", "MemcpyD2D", "Memset 0", "all_gather_1"]
+    events = [Event(name, 10 * i, 5, {}) for i, name in enumerate(names)]
+    capture = read_xplane(Space([_gpu_with(*events)]).write(tmp_path))
+    opcode = np.array([0, 1, -1, 1, 1, -1], dtype=np.int32)
+    kinds = refine_kinds(capture.kernels, capture.strings, opcode, ["fusion", "all-reduce-start"])
+    assert [Kind(k).word for k in kinds] == [
+        "compute",
+        "collective",
+        "compute",
+        "collective",
+        "memset",
+        "collective",
+    ]
+    empty = read_xplane(Space([gpu_plane()]).write(tmp_path, "empty"))
+    assert len(refine_kinds(empty.kernels, empty.strings, opcode[:0], [])) == 0
 
 
 def test_host_events_are_launches_when_they_have_a_correlation_id(tmp_path: Path) -> None:
