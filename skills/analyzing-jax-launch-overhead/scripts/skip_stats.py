@@ -680,6 +680,18 @@ def execute_events(trace, launched, wanted):
     return [event_of.get(call, -1) for call in launched.call_of]
 
 
+def nested(events, wanted):
+    """Whether no two events of a thread overlap without nesting; else they are no calls."""
+    reach = {}
+    for row in range(len(events)):
+        if wanted[events.name[row]]:
+            thread, end = events.thread[row], reach.get(events.thread[row], events.start[row])
+            if events.start[row] < end < events.end[row]:
+                return False
+            reach[thread] = max(end, events.end[row])
+    return True
+
+
 class Steps:
     """Steps per device: from step markers, else from executions on the host, else by repetition.
 
@@ -717,8 +729,8 @@ class Steps:
             return "no complete step"
         good = [d if ok else 0 for d, ok in zip(kernels.length, self.launched.good)]
         held = sum(d for d, step in zip(good, self.of_kernel) if step >= 0)
-        if 2 * held < sum(good):
-            return "steps hold less than half of the kernel time"
+        if self.source != "marker" and held < 0.75 * sum(good):
+            return "inferred steps hold less than three quarters of the kernel time"
         if slowest[-1] / max(slowest[0], 1) > 1.5:
             return f"complete steps differ by a factor of {slowest[-1] / max(slowest[0], 1):.2f}"
         return ""
@@ -793,15 +805,20 @@ class Steps:
             times[module] += length if module >= 0 else 0
         main = max(times, key=times.get, default=-1)
         runs = None
-        for pattern in EXECUTE[:-1]:
-            wanted = [bool(pattern.search(text)) for text in self.trace.texts]
-            runs = runs or self.by_host_events(wanted, main)
-        runs = runs or self.by_repetition(main)
+        if main >= 0:
+            for pattern in EXECUTE[:-1]:
+                runs = runs or self.by_host_events(pattern, main)
+        runs = runs or self.by_repetition((main, -1)) or self.by_repetition((main,))
+        if main >= 0:  # the Python call says least
+            runs = runs or self.by_host_events(EXECUTE[-1], main)
         return self.filled(runs) if runs else None
 
-    def by_host_events(self, wanted, main):
+    def by_host_events(self, pattern, main):
         """Executions of the main program from the host event that runs it, around each launch."""
         trace, kernels, order, runs = self.trace, self.trace.kernels, defaultdict(dict), array("q")
+        wanted = [bool(pattern.search(text)) for text in trace.texts]
+        if not nested(trace.events, wanted):
+            return None
         held = execute_events(trace, self.launched, wanted)
         mine = [module == main for module in kernels.module]
         time = sum(d for d, m, event in zip(kernels.length, mine, held) if m and event >= 0)
@@ -815,11 +832,11 @@ class Steps:
             runs.append(order[device].get(event, -1))
         return runs
 
-    def by_repetition(self, main):
-        """Executions from the launches of the main program: its rarest regular return."""
+    def by_repetition(self, modules):
+        """Executions from the launches of some programs: the rarest regular return."""
         kernels, runs = self.trace.kernels, array("q", [-1]) * len(self.trace.kernels)
         for rows in self.by_launch():
-            rows = [row for row in rows if kernels.module[row] in (main, -1)]
+            rows = [row for row in rows if kernels.module[row] in modules]
             items, keys = {}, []
             for row in rows:
                 if self.item(row) not in items:

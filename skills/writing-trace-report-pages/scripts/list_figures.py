@@ -17,14 +17,18 @@ from typing import Any
 
 
 def figures(claims: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each claim and each cell of a printed table: how to quote it, and where it is from."""
+    """Each claim and each row of a printed table: how to quote it, and its query."""
+    lines = (line for text in claims["texts"].values() for line in text)
+    printed = {name: text for _, entries in lines for text, name in entries}
     for claim in claims["claims"]:
-        several = f" (over {claim['n']} steps or GPUs)" if claim["n"] else ""
-        yield f"{claim['printed']}  [{claim['label']}]{several}", claim["sql"]
+        low, high = (printed.get(f"{claim['id']}.{part}", "") for part in ("low", "high"))
+        several = f", from {low} to {high}, n = {claim['n']}" if low and high else ""
+        yield f"{claim['printed']} [{claim['label']}{several}]", claim["sql"]
     for grid in claims["grids"]:
         titles = [column["title"] for column in grid["columns"]]
         for row in grid["printed"]:
-            yield "  ".join(f"{t}: {v}" for t, v in zip(titles, row, strict=True)), grid["sql"]
+            cells = (f"{title}: {cell}" for title, cell in zip(titles, row, strict=True))
+            yield " | ".join(cells), grid["sql"]
 
 
 def one_line(text: str) -> str:
@@ -50,5 +54,14 @@ def main() -> int:
     return 0
 
 
+def piped() -> int:
+    """`main`, quiet when the reader of its output goes away."""
+    try:
+        return main()
+    except BrokenPipeError:
+        sys.stdout = None  # nothing more can be written, not even at exit
+        return 0
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(piped())
