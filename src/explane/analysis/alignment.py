@@ -32,6 +32,9 @@ FORBIDDEN: Final = -1_000_000
 _FLOOR: Final = -(1 << 40)
 _INDEX_BITS: Final = 20
 _INDEX_MASK: Final = (1 << _INDEX_BITS) - 1
+_AGAIN: Final = 2
+"""Added when a kernel follows one of its own type: an instruction may repeat a kernel."""
+
 _TAKEN: Final = np.uint8(1)
 _FOLLOWS: Final = np.uint8(2)
 _PREPARES: Final = np.uint8(4)
@@ -180,7 +183,8 @@ class _Batch:
         fresh = np.full_like(state, _FLOOR)
         fresh[:, 1:] = state[:, :-1] + self.scores.first[kinds]
         follow = np.full_like(state, _FLOOR)
-        follow[:, 1:] = matched[:, 1:] + self.scores.follow[kinds]
+        again = _AGAIN * (kinds == self.types[:, i - 1]) if i else np.zeros_like(kinds)
+        follow[:, 1:] = matched[:, 1:] + self.scores.follow[kinds] + again[:, None]
         matched = np.maximum(fresh, follow)
         left = state - self.scores.leave_cost[kinds][:, None]
         prepared = np.full_like(state, _FLOOR)

@@ -229,20 +229,26 @@ def _family_tables(schedule: Schedule) -> np.ndarray[tuple[int, int, int], np.dt
         if launch.max_kernels > 1:
             for family, score in _before_scores(launch).items():
                 tables[1, family, p] = score
-            for family, score in _FOLLOW.get(launch.kind, {}).items():
+            for family, score in _follow_scores(launch).items():
                 tables[2, family, p] = score
     return tables
 
 
 def _first_scores(launch: Launch) -> Mapping[KernelClass, int]:
     scores = dict(_FIRST[launch.kind])
-    if LaunchKind.MEMSET in launch.alternatives:
-        scores[KernelClass.MEMSET] = 10
+    for other in launch.alternatives:
+        scores |= _FIRST[other]
     return scores
 
 
+def _follow_scores(launch: Launch) -> Mapping[KernelClass, int]:
+    if LaunchKind.COPY in launch.alternatives:
+        return {KernelClass.COPY: 8}
+    return _FOLLOW.get(launch.kind, {})
+
+
 def _before_scores(launch: Launch) -> Mapping[KernelClass, int]:
-    if launch.kind is LaunchKind.CUSTOM:
+    if launch.kind is LaunchKind.CUSTOM and not launch.alternatives:
         return {KernelClass.MEMSET: 3, KernelClass.COPY: 3}
     return _BEFORE.get(launch.kind, {})
 

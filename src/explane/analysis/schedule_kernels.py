@@ -46,6 +46,7 @@ _SLICE_FUSIONS: Final = frozenset(
 _HOST_COPIES: Final = frozenset({"copy-start", "infeed", "outfeed"})
 _IDS: Final = frozenset({"partition-id", "replica-id"})
 _FILL_OPCODES: Final = frozenset({"constant", "broadcast", "bitcast", "parameter"})
+_MOVE_OPCODES: Final = frozenset({"parameter", "copy", "bitcast", "tuple"})
 _MANY: Final = 16
 _TRITON_NAME: Final = re.compile(r'\bname\s*=\s*\\?"([^"\\]+)')
 
@@ -94,10 +95,10 @@ def work_of(program: Program, instruction: Instruction) -> Work | None:
         return _custom_call(instruction)
     if collective_opcode(opcode):
         return _collective(collective_opcode(opcode))
-    simple = _simple(opcode)
+    name = (kernel_name_of(instruction.name),)
+    simple = _simple(opcode, name)
     if simple is not None:
         return simple
-    name = (kernel_name_of(instruction.name),)
     if opcode == "sort":
         return Work(LaunchKind.SORT, name, max_kernels=_MANY)
     if opcode in ("convolution", "dot"):
@@ -106,12 +107,12 @@ def work_of(program: Program, instruction: Instruction) -> Work | None:
     return Work(LaunchKind.CUSTOM, name, max_kernels=2)
 
 
-def _simple(opcode: str) -> Work | None:
-    """Work of instructions whose kernels have no name of their own."""
+def _simple(opcode: str, name: tuple[str, ...]) -> Work | None:
+    """Work of instructions whose kernels mostly have no name of their own."""
     if opcode == "copy":
         return Work(LaunchKind.COPY)
     if opcode in _IDS:
-        return Work(LaunchKind.HOST_COPY)
+        return Work(LaunchKind.HOST_COPY, name)
     if opcode == "fft":
         return Work(LaunchKind.FFT, max_kernels=4, convertible=False)
     if opcode in _HOST_COPIES:
@@ -144,6 +145,10 @@ def _fusion(program: Program, instruction: Instruction) -> Work:
         return Work(LaunchKind.SORT, (own, *sorts), max_kernels=_MANY)
     if body and all(i.opcode in _FILL_OPCODES for i in body):
         return Work(LaunchKind.CUSTOM, (own,), alternatives=(LaunchKind.MEMSET,))
+    if body and all(i.opcode in _MOVE_OPCODES for i in body):
+        n_copies = max(sum(i.opcode == "copy" for i in body), 1)
+        copies = (LaunchKind.COPY,)
+        return Work(LaunchKind.CUSTOM, (own,), alternatives=copies, max_kernels=n_copies)
     # Scatters and in-place updates may copy or clear their output first.
     prepares = any(i.opcode in ("scatter", "select-and-scatter") for i in body)
     return Work(LaunchKind.CUSTOM, (own,), max_kernels=3 if prepares else 1)
