@@ -190,7 +190,9 @@ class Schedule:
 
     def _is_graph(self, first: int, end: int) -> bool:
         launch = self.launches[first]
-        return bool(launch.command_buffer) or (launch.convertible and end - first >= MIN_GRAPH)
+        if any(x.command_buffer for x in self.launches):
+            return bool(launch.command_buffer)
+        return launch.convertible and end - first >= MIN_GRAPH
 
     def loops_of(self, index: int) -> Sequence[int]:
         """Indices into `loops` of those that hold a launch, outermost first."""

@@ -2,7 +2,8 @@
 
 Thunk ids count from 1 in emission order (AOT dumps of jaxlib 0.10.2): a while and a dynamic-slice
 fusion take their id before their contents, an async start and a conditional after theirs. jaxlib
-0.8.3 numbers a while after its contents, so both numberings are kept.
+0.8.3 numbers a while and its two sequences after their contents, and gives async starts and slice
+fusions one id; both numberings are kept.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ class _Walk:
         is_async = bool(work.collective) and instruction.opcode.endswith("-start")
         self._add(instruction, work)
         if is_async and not _is_sync(self.program, instruction):
-            self._count()
+            self._count(1, 0)
 
     def _add(self, instruction: Instruction, work: Work) -> None:
         self.launches.append(
@@ -157,11 +158,12 @@ class _Walk:
         self.after.append(set())
         for ids, number in zip(self.thunk_ids, self.next_id, strict=True):
             ids.append(number)
-        self._count(work.n_thunks)
+        self._count(work.n_thunks, min(work.n_thunks, 1))
 
-    def _count(self, n: int = 1, numbering: int | None = None) -> None:
-        for i in range(_N_NUMBERINGS) if numbering is None else (numbering,):
-            self.next_id[i] += n
+    def _count(self, new: int = 1, old: int = 1) -> None:
+        """Takes thunk ids: in the numbering of jaxlib 0.10.2, and in that of 0.8.3."""
+        self.next_id[0] += new
+        self.next_id[1] += old
 
     def _while(self, instruction: Instruction) -> None:
         called = instruction.called_computation_ids
@@ -171,7 +173,7 @@ class _Walk:
         trips = known_trip_count(instruction)
         slot = len(self.loops)
         self.loops.append(None)
-        self._count(numbering=0)
+        self._count(1, 0)
         first = len(self.launches)
         self.computation(condition)
         if trips >= 0:
@@ -180,7 +182,7 @@ class _Walk:
             self._read_back(instruction)
         start = len(self.launches)
         self.computation(body)
-        self._count(numbering=1)
+        self._count(0, 3)
         self.loops[slot] = Loop(instruction.name, first, len(self.launches), start, trips)
         self.cuts |= {first, start, len(self.launches)}
 
@@ -234,7 +236,7 @@ class _Walk:
                 launch, aliases=(*launch.aliases, instruction.name), convertible=False
             )
         if not _is_sync(self.program, instruction):
-            self._count()
+            self._count(1, 0)
 
 
 def known_trip_count(instruction: Instruction) -> int:
