@@ -11,14 +11,12 @@ import numpy.typing as npt
 from explane.analysis.attribute_distinct import distinct
 from explane.analysis.attribute_labels import LabelKind, Labels, collective_of_label
 from explane.analysis.attribute_launches import LaunchGroups
-from explane.analysis.attribute_names import KernelClass, base_name, class_of_kernel
+from explane.analysis.attribute_names import base_name, class_of_kernel
 from explane.analysis.attribute_scores import KernelType
 from explane.analysis.schedule import Schedule
 from explane.capture.model import Bools, Capture, Kind
 
 Ints = npt.NDArray[np.int64]
-
-_LEARNABLE = frozenset(KernelClass) - {KernelClass.COPY, KernelClass.MEMSET, KernelClass.HOST_COPY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,7 @@ def kernel_types(facts: Facts, schedule: Schedule, rows: Ints) -> Types:
         facts.loose[rows],
         _copy_calls(facts, rows),
     )
-    table = found.rows()
-    learned = _learned(labels, schedule, table)
-    types = tuple(_type(facts, schedule, row, learned) for row in table)
+    types = tuple(_type(facts, schedule, row) for row in found.rows())
     fixed = np.array([t.launches[0] if t.is_exact and t.launches else -1 for t in types])
     return Types(found.code, types, fixed.astype(np.int64)[found.code])
 
@@ -99,23 +95,10 @@ def _name_flags(capture: Capture, schedule: Schedule, names: npt.NDArray[np.int3
     return np.array(flags, dtype=np.int64)[found.code]
 
 
-def _learned(
-    labels: Labels, schedule: Schedule, table: Sequence[Sequence[int]]
-) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Launches under which each (name, launch shape) was seen with its label."""
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
-    for name, details, _, kind, label, *_ in table:
-        if kind == LabelKind.INSTRUCTION:
-            places = schedule.by_label.get(labels.names[label], ())
-            found[name, details] = (*found.get((name, details), ()), *places)
-    return found
-
-
 def _type(
     facts: Facts,
     schedule: Schedule,
     row: Sequence[int],
-    learned: dict[tuple[int, int], tuple[int, ...]],
 ) -> KernelType:
     name, details, kind, label_kind, label, loose, call = row
     capture, labels = facts.capture, facts.labels
@@ -126,9 +109,7 @@ def _type(
     if label_kind == LabelKind.ALIAS:
         allowed, preferred = alias_launches(schedule, labels.names[label])
         return KernelType(text, family, allowed, False, preferred)
-    known = learned.get((name, details), ()) if family in _LEARNABLE else ()
-    known = tuple(dict.fromkeys(known))
-    return KernelType(text, family, learned=known, is_loose=bool(loose))
+    return KernelType(text, family, is_loose=bool(loose))
 
 
 def alias_launches(schedule: Schedule, label: str) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -96,6 +96,7 @@ def place(schedule: Schedule, scores: Scores, kernels: ProgramKernels) -> Places
 
 class _Solver:
     def __init__(self, schedule: Schedule, scores: Scores, kernels: ProgramKernels) -> None:
+        self.schedule = schedule
         self.track = track_of(schedule)
         self.scores = scores
         self.kernels = kernels
@@ -113,7 +114,13 @@ class _Solver:
         signatures = [Signature(s.types, rows[s.members], s.groups) for s in signatures]
         for s in signatures:
             self.rank[s.members] = np.sort(s.members, axis=1)
-        todo = [Sequence_(s.types, _one_launch(len(s.types))) for s in signatures]
+        signatures = [part for s in signatures for part in self._by_neighbours(s)]
+        todo = [
+            Sequence_(
+                s.types, _one_launch(len(s.types)), *self._states(self._edges(s.members[:1])[0])
+            )
+            for s in signatures
+        ]
         unique = (self.scores.first >= STRONG).sum(axis=1) == 1
         results = align(self.track, self.scores, todo) if todo else []
         for s, result in zip(signatures, results, strict=True):
@@ -124,18 +131,36 @@ class _Solver:
                 self.follows[s.members] = result.follows
                 self.done[s.members] = True
 
+    def _by_neighbours(self, signature: Signature) -> list[Signature]:
+        """Launches of one signature apart by the labelled kernels right before and after them."""
+        edges = self._edges(signature.members)
+        return [
+            Signature(signature.types, signature.members[mine], signature.groups[mine])
+            for mine in (np.array([e == edge for e in edges]) for edge in dict.fromkeys(edges))
+        ]
+
+    def _edges(self, members: Ints) -> list[tuple[int, int]]:
+        """For each launch, places of the labelled kernels next to it, or -1."""
+        first, last = members.min(axis=1), members.max(axis=1)
+        before, after = np.maximum(first - 1, 0), np.minimum(last + 1, len(self.kernels) - 1)
+        device = self.kernels.device
+        low = np.where((first > 0) & (device[before] == device[first]), before, first)
+        high = np.where((after > last) & (device[after] == device[last]), after, last)
+        fixed = self.kernels.fixed
+        return list(zip(fixed[low].tolist(), fixed[high].tolist(), strict=True))
+
     def fill_windows(self) -> None:
         """Places what is left between anchors."""
         order = np.empty(len(self.rank), dtype=np.int64)
         order[self.rank] = np.arange(len(self.rank))
         windows = self._windows(order)
-        keys: dict[tuple[object, ...], list[Ints]] = {}
+        keys: dict[tuple[tuple[int, int], bytes, bytes], list[Ints]] = {}
         for begin, end, rows in windows:
             starts = self._starts(rows)
-            key = (begin, end, self.kernels.types[rows].tobytes(), starts.tobytes())
+            key = ((begin, end), self.kernels.types[rows].tobytes(), starts.tobytes())
             keys.setdefault(key, []).append(rows)
         todo = [
-            Sequence_(self.kernels.types[rows[0]], self._starts(rows[0]), *_states(key))
+            Sequence_(self.kernels.types[rows[0]], self._starts(rows[0]), *self._states(key[0]))
             for key, rows in keys.items()
         ]
         results = align(self.track, self.scores, todo) if todo else []
@@ -143,6 +168,21 @@ class _Solver:
             for rows in rows_of_key:
                 self.position[rows] = result.position
                 self.follows[rows] = result.follows
+
+    def _states(self, edges: tuple[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """States where kernels may begin and must end, from the places before and after, or -1.
+
+        An instruction of several kernels may reach across either edge.
+        """
+        before, after = edges
+        launches = self.schedule.launches
+        begin: tuple[int, ...] = ()
+        end: tuple[int, ...] = ()
+        if before >= 0:
+            begin = (before, before + 1) if launches[before].max_kernels > 1 else (before + 1,)
+        if after >= 0:
+            end = (after, after + 1) if launches[after].max_kernels > 1 else (after,)
+        return begin, end
 
     def _starts(self, rows: Ints) -> Bools:
         starts = np.ones(len(rows), dtype=np.bool_)
@@ -176,14 +216,6 @@ class _Solver:
                 return int(self.position[order[i]])
             i += step
         return -1
-
-
-def _states(key: tuple[object, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """States where a window may begin and must end; places before and after it, or -1."""
-    before, after = key[0], key[1]
-    assert isinstance(before, int)
-    assert isinstance(after, int)
-    return (before + 1,) if before >= 0 else (), (after,) if after >= 0 else ()
 
 
 def _one_launch(n: int) -> Bools:
