@@ -2,9 +2,10 @@
 
 For each cause and seed a step is simulated with the cause and without it. The capture with the
 cause is analysed as any other; the estimate holds when the true step without the cause lies in
-its range. Prints a Markdown table:
+its range. The size is what the replay saves in the median step, against the true difference of
+this very step with the cause and without it. Prints a Markdown table:
 
-    python tools/whatif_accuracy.py [--seeds N] [--program TITLE ...]
+    python tools/whatif_accuracy.py [--seeds N] [--program TITLE ...] [--branches]
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -22,7 +27,7 @@ from explane.analysis.investigate import investigate_host
 from explane.capture.discover import discover
 from explane.capture.load import load_host
 from explane.synth.program_files import bundled_program
-from explane.synth.scenario import Causes, Scenario
+from explane.synth.scenario import Branches, Causes, Graphs, Scenario
 from explane.synth.simulate import simulate, write_capture
 
 PROGRAMS = ("minigpt_fsdp4_h100", "minigpt_dp4_mi300")
@@ -44,13 +49,18 @@ CASES = (
     Case("host gap", "host_gap", "host_late", "next_batch"),
     Case("copy", "copy", "copy", "*"),
     Case("straggler", "straggler", "straggler", "*"),
+    Case("read-back", "readback", "readback"),
     Case("slow collective", "collective", "exposed_collective", "*"),
 )
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One estimate against the truth, all in picoseconds."""
+    """One estimate against the truth, all in picoseconds.
+
+    `size_ps` is the true time of the cause in the median step, `found_ps` what was found of it;
+    `rank` counts the causes ranked before it that are marked as sharing no time with it.
+    """
 
     now_ps: int
     truth_ps: int
@@ -65,7 +75,7 @@ class Trial:
 
 def causes_of(case: Case, size_ps: int) -> Causes:
     """The simulator's causes for one case; the host gap needs a host that waits."""
-    if case.removed == "host_gap":
+    if case.removed in ("host_gap", "readback"):
         return Causes(host_gap_ps=size_ps, readback=True)
     if case.removed == "copy":
         return Causes(copy_ps=size_ps)
@@ -74,22 +84,17 @@ def causes_of(case: Case, size_ps: int) -> Causes:
     return Causes(collective_ps=size_ps)
 
 
-def median_step_ps(scenario: Scenario, title: str) -> int:
-    """The true median step of a scenario, from the simulator's own record."""
-    return int(simulate(bundled_program(title), scenario).meta["step_ps"])
-
-
-def trial(case: Case, title: str, seed: int) -> Trial | None:
+def trial(case: Case, title: str, seed: int, graphs: Graphs | None = None) -> Trial | None:
     """One seed of one case; None when the cause was not found at all."""
-    base = Scenario(seed=seed, n_steps=8)
-    size_ps = int(SIZE_RATIO * median_step_ps(base, title))
-    scenario = replace(base, causes=causes_of(case, size_ps))
+    base = Scenario(seed=seed, n_steps=8, graphs=graphs or Graphs())
+    plain_ps = int(simulate(bundled_program(title), base).meta["step_ps"])
+    scenario = replace(base, causes=causes_of(case, int(SIZE_RATIO * plain_ps)))
     with tempfile.TemporaryDirectory() as folder:
         made = simulate(bundled_program(title), scenario)
         write_capture(made, Path(folder), json_cap=0, truth=False)
         record = load_host(discover([folder]).hosts[0])
         advice = investigate_host(record).tables["advice"]
-    truth_ps = median_step_ps(scenario.without(case.removed), title)
+    without = simulate(bundled_program(title), scenario.without(case.removed)).meta
     rows = advice.filter(pl.col("cause") == case.advice)
     if case.what == "*":
         named = rows.filter(pl.col("what") != "")
@@ -99,43 +104,58 @@ def trial(case: Case, title: str, seed: int) -> Trial | None:
     if not rows.height:
         return None
     row = rows.sort("critical_path_ps", descending=True).row(0, named=True)
+    shared = [row["cause"], *row["overlaps_with"].split("; ")]
+    before = (pl.col("rank") < row["rank"]) & ~pl.col("cause").is_in(shared)
+    lengths = [_lengths(meta) for meta in (made.meta, without)]
+    number = min(lengths[0], key=lambda step: abs(lengths[0][step] - row["step_ps"]))
     return Trial(
         now_ps=row["step_ps"],
-        truth_ps=truth_ps,
+        truth_ps=int(without["step_ps"]),
         low_ps=row["low_ps"],
         high_ps=row["high_ps"],
         replay_ps=row["replay_ps"],
         subtraction_ps=row["subtraction_ps"],
-        size_ps=size_ps,
-        found_ps=row["critical_path_ps"],
-        rank=row["rank"],
+        size_ps=lengths[0][number] - lengths[1][number],
+        found_ps=row["step_ps"] - row["replay_ps"],
+        rank=1 + advice.filter(before)["cause"].n_unique(),
     )
 
 
-def lines(n_seeds: int, programs: tuple[str, ...]) -> Iterator[str]:
+def _lengths(meta: dict[str, Any]) -> dict[int, int]:
+    """Length of each step but the first, from the end of the one before."""
+    ends = [int(step["end_ps"]) for step in meta["step_times"]]
+    return {number: end - before for number, (before, end) in enumerate(pairwise(ends), 1)}
+
+
+def lines(
+    n_seeds: int, programs: tuple[str, ...], graphs: Graphs, n_jobs: int = 1
+) -> Iterator[str]:
     """The table, row by row."""
     yield (
-        "| program | cause | seeds | found | in range | median error of replay | "
-        "of subtraction | median size found / true |"
+        "| program | cause | seeds | found | first | in range | median error of replay | "
+        "of subtraction | size found / true, median | worst |"
     )
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for title in programs:
-        for case in CASES:
-            done = [trial(case, title, seed) for seed in range(n_seeds)]
-            trials = [t for t in done if t is not None]
-            yield _line(title, case, n_seeds, trials)
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    with ProcessPoolExecutor(n_jobs) as pool:
+        for title in programs:
+            for case in CASES:
+                done = pool.map(partial(trial, case, title, graphs=graphs), range(n_seeds))
+                trials = [t for t in done if t is not None]
+                yield _line(title, case, n_seeds, trials)
 
 
 def _line(title: str, case: Case, n_seeds: int, trials: list[Trial]) -> str:
     if not trials:
-        return f"| {title} | {case.name} | {n_seeds} | 0 | 0 | | | |"
+        return f"| {title} | {case.name} | {n_seeds} | 0 | 0 | 0 | | | | |"
     inside = sum(t.low_ps <= t.truth_ps <= t.high_ps for t in trials)
     replay = statistics.median(abs(t.replay_ps - t.truth_ps) / t.truth_ps for t in trials)
     left = statistics.median(abs(t.subtraction_ps - t.truth_ps) / t.truth_ps for t in trials)
-    size = statistics.median(t.found_ps / (t.now_ps - t.truth_ps) for t in trials)
+    sizes = [t.found_ps / t.size_ps for t in trials]
+    first = sum(t.rank == 1 for t in trials)
     return (
-        f"| {title} | {case.name} | {n_seeds} | {len(trials)} | {inside} | {replay:.2%} | "
-        f"{left:.2%} | {size:.3f} |"
+        f"| {title} | {case.name} | {n_seeds} | {len(trials)} | {first} | {inside} | "
+        f"{replay:.2%} | {left:.2%} | {statistics.median(sizes):.3f} | "
+        f"{max(sizes, key=lambda size: abs(size - 1)):.3f} |"
     )
 
 
@@ -144,8 +164,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--program", nargs="*", default=list(PROGRAMS))
+    parser.add_argument("--branches", action="store_true", help="graphs with branches")
+    parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args()
-    for line in lines(chosen.seeds, tuple(chosen.program)):
+    branches = Branches.DEPENDENCIES if chosen.branches else Branches.NONE
+    graphs = Graphs(branches=branches, branch_ratio=0.3 if chosen.branches else 0.0)
+    for line in lines(chosen.seeds, tuple(chosen.program), graphs, chosen.jobs):
         print(line, flush=True)
 
 

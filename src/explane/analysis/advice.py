@@ -2,8 +2,9 @@
 
 The range of an estimate goes over two methods and over the steps that were played: *replay* plays
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
-critical path away; half the span of the steps' own lengths is added on both sides. Nothing was
-run: every estimate is inferred, and every knob is a hypothesis.
+critical path away; half the span of the steps' own lengths is added on both sides. Played steps
+much shorter or longer than the median step are left out: they do other work. Nothing was run:
+every estimate is inferred, and every knob is a hypothesis.
 
 Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
 added up.
@@ -41,8 +42,18 @@ ADVICE_SCHEMA = {
 """Columns of `advice.csv`. `what` names a part of a cause (a host event). `step_ps`, `replay_ps`
 and `subtraction_ps` are of the median step."""
 
-UPPER_BOUNDS: Final = frozenset({"low_rate", "layout"})
-"""Causes whose saving can only be bounded from above: the range ends with the step as it is."""
+UPPER_BOUNDS: Final = frozenset({"low_rate", "layout", "remat"})
+"""Causes whose saving can only be bounded from above: the range ends with the step as it is.
+Ops rarely run at their roof, and what is not moved or computed again has a price elsewhere."""
+
+_PART_WORDS: Final = {"host_late": "during", "exposed_collective": "in", "copy": "in"}
+"""How the evidence names the part of a cause; other causes bring evidence of their own."""
+
+ODD_RATIO: Final = 0.5
+"""Steps that differ from the median step by more than this share of it are odd."""
+
+_MOST_PARTS: Final = 5
+"""Parts of one cause that are ranked by themselves."""
 
 FLOOR_RATIO: Final = 0.005
 """Causes with a smaller share of the step are not ranked."""
@@ -64,20 +75,25 @@ def advice_table(
         evidence: What was seen of a cause, one line each; may be empty.
         steps: Step table, for compilation.
     """
-    causes = whatif.filter(pl.col("cause") != UNCHANGED)
+    even = _even(whatif, median_step)
+    noise = _noise_ps(even["step_ps"])
+    causes = even.filter(pl.col("cause") != UNCHANGED)
     rows = [
-        _row(host, str(cause), str(what), part, median_step, evidence)
+        _row(host, str(cause), str(what), part, (median_step, noise), evidence)
         for (cause, what), part in causes.group_by(["cause", "what"], maintain_order=True)
     ]
     rows += _recompile(host, steps, evidence)
     table = pl.DataFrame([r for r in rows if r], schema=ADVICE_SCHEMA, orient="row")
     sure_ps = pl.max_horizontal(pl.col("step_ps") - pl.col("high_ps"), 0)
-    ranked = table.filter(pl.col("critical_path_ratio") >= FLOOR_RATIO).sort(
+    place = pl.col("critical_path_ps").rank("ordinal", descending=True)
+    few = (pl.col("what") == "") | (place.over("cause", pl.col("what") != "") <= _MOST_PARTS)
+    ranked = table.filter((pl.col("critical_path_ratio") >= FLOOR_RATIO) & few).sort(
         [sure_ps, "critical_path_ps", "cause", "what"], descending=[True, True, False, False]
     )
     present = set(ranked["cause"].to_list())
+    parted = set(ranked.filter(pl.col("what") != "")["cause"].to_list())
     overlaps = [
-        "; ".join(sorted((set(CAUSE_TEXTS[cause].overlaps) | _whole(cause, what)) & present))
+        "; ".join(sorted((overlaps_of(cause) | _own(cause, what, parted)) & present))
         for cause, what in ranked.select("cause", "what").iter_rows()
     ]
     return ranked.with_columns(
@@ -86,9 +102,15 @@ def advice_table(
     )
 
 
-def _whole(cause: str, what: str) -> set[str]:
-    """The cause that a part of it overlaps with: the whole."""
-    return {cause} if what else set()
+def overlaps_of(cause: str) -> set[str]:
+    """Other causes that may share time with one, whichever of the two texts says so."""
+    named = {other for other, text in CAUSE_TEXTS.items() if cause in text.overlaps}
+    return named | set(CAUSE_TEXTS[cause].overlaps)
+
+
+def _own(cause: str, what: str, parted: set[str]) -> set[str]:
+    """The cause itself, where it is ranked as a whole and in parts."""
+    return {cause} if cause in _PART_WORDS and (what or cause in parted) else set()
 
 
 def _row(
@@ -96,26 +118,45 @@ def _row(
     cause: str,
     what: str,
     part: pl.DataFrame,
-    median_step: int,
+    median: tuple[int, int],
     evidence: Mapping[str, str],
 ) -> tuple[object, ...] | None:
-    """One cause; its time is that on the critical path, else what the replay saves."""
-    median = part.filter(pl.col("step") == median_step)
-    if not median.height:
+    """One cause; its time is that on the critical path, else what both methods save.
+
+    `median` is the number of the median step and how much steps differ without any change.
+    """
+    median_step, noise = median
+    rows = part.filter(pl.col("step") == median_step)
+    if not rows.height:
         return None
-    row = median.row(0, named=True)
+    row = rows.row(0, named=True)
     both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
-    noise = _noise_ps(part["step_ps"])
     low = min(both) - noise
     high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + noise
-    saved = row["on_path_ps"] or max(row["step_ps"] - row["replay_ps"], 0)
+    saved = row["on_path_ps"] or _replayed(row)
     text = CAUSE_TEXTS[cause]
-    seen = f"during {what}" if what else evidence.get(cause, "")
+    part_word = _PART_WORDS.get(cause, "")
+    seen = f"{part_word} {what}" if what and part_word else evidence.get(cause, "")
     return (
         0, cause, saved, saved / max(row["step_ps"], 1), row["step_ps"], max(low, 0), high, "",
         text.assumption, text.knob, what, host, seen, text.proof,
         row["replay_ps"], row["subtraction_ps"], part.height,
     )  # fmt: skip
+
+
+def _replayed(row: Mapping[str, int]) -> int:
+    """What the replay saves of a cause without time of its own, if subtraction sees any too."""
+    sees = row["subtraction_ps"] < row["step_ps"]
+    return max(row["step_ps"] - row["replay_ps"], 0) if sees else 0
+
+
+def _even(whatif: pl.DataFrame, median_step: int) -> pl.DataFrame:
+    """The replays of the median step and of those about as long."""
+    median = whatif.filter(pl.col("step") == median_step)
+    if not median.height:
+        return whatif
+    length = int(median["step_ps"][0])
+    return whatif.filter((pl.col("step_ps") - length).abs() <= ODD_RATIO * length)
 
 
 def _noise_ps(lengths: pl.Series) -> int:

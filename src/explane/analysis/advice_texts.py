@@ -41,7 +41,16 @@ CAUSE_TEXTS: Final = {
         "np.asarray of device values; log every n steps, or read the result of the step before), "
         "and prepare the next batch in another thread",
         "host-late idle shrinks and the host runs steps ahead of the GPU",
-        ("launch_call_long", "tiny_kernels", "straggler"),
+        ("launch_call_long", "tiny_kernels", "straggler", "recompile"),
+    ),
+    "readback": CauseText(
+        "the host need not wait for the step's results; it then runs ahead, and its own work per "
+        "step hides behind the GPU's, or sets the pace where it is longer",
+        "don't wait for each step: print or log the result of the step before, or every n steps; "
+        "no float(loss), np.asarray or block_until_ready in the loop; keep conditions that "
+        "depend on results on the GPU (jax.lax.cond, jax.lax.while_loop)",
+        "the wait of the host moves off the step's end; several executions are in flight",
+        ("host_late", "launch_call_long", "tiny_kernels", "straggler", "recompile"),
     ),
     "launch_call_long": CauseText(
         "all calls of an execution after the first could be one graph launch",
@@ -55,7 +64,7 @@ CAUSE_TEXTS: Final = {
         "look at what the late GPU does meanwhile (evidence): uneven input, extra work on one "
         "rank, clocks or temperature of that GPU; compare its kernels with the others'",
         "waiting in collectives shrinks while their transfer time stays",
-        ("host_late", "exposed_collective"),
+        ("host_late", "exposed_collective", "low_rate", "layout", "remat", "tiny_kernels"),
     ),
     "exposed_collective": CauseText(
         "enough independent compute exists to hide all transfers behind; the least value is for "
@@ -77,7 +86,7 @@ CAUSE_TEXTS: Final = {
         "before the step, donate buffers that are updated in place (donate_argnums), avoid slices "
         "of large stacked arrays in scanned loops",
         "memcpy and memset time on the critical path shrinks",
-        ("donation", "layout"),
+        ("donation", "layout", "low_rate", "remat"),
     ),
     "tiny_kernels": CauseText(
         "kernels below five microseconds could run at once behind the kernel before, as if fused",
@@ -85,7 +94,7 @@ CAUSE_TEXTS: Final = {
         "step, jax.lax.scan instead of Python loops over layers or parameters, optimisers on "
         "flattened parameters (optax.flatten)",
         "fewer kernels per step, less launch latency on the path",
-        ("host_late", "launch_call_long"),
+        ("host_late", "launch_call_long", "layout", "remat", "copy"),
     ),
     "low_rate": CauseText(
         "every modelled op ran at the roof that the GPU's spec sheet sets; an upper bound",
@@ -94,7 +103,7 @@ CAUSE_TEXTS: Final = {
         "(jax.config.update('jax_default_matmul_precision', 'bfloat16')), library or tuned GEMMs: "
         + _flags("--xla_gpu_autotune_level=4"),
         "time above the roof shrinks for these ops",
-        ("layout", "remat", "tiny_kernels"),
+        ("layout", "remat", "tiny_kernels", "donation"),
     ),
     "layout": CauseText(
         "operations that only move or convert data could be fused away or not asked for",

@@ -52,5 +52,5 @@ def _above_roof(roofline: pl.DataFrame) -> str:
     above = roofline.filter(pl.col("above_roof_ps") > 0).sort(
         "above_roof_ps", "hlo_instruction", descending=[True, False]
     )
-    names = above["hlo_instruction"].to_list()
+    names = list(dict.fromkeys(above["hlo_instruction"].to_list()))
     return f"most above the roof: {', '.join(names[:_MOST_NAMES])}" if names else ""

@@ -28,6 +28,8 @@ from explane.analysis.launches import LaunchJoin, join_launches
 from explane.analysis.op_tables import kernel_table, line_table, op_sources, op_table
 from explane.analysis.provenance import provenance
 from explane.analysis.reconcile import Records, check_table, largest_device_count, reconcile
+from explane.analysis.refined import with_refined_kinds
+from explane.analysis.replay_checks import replay_checks
 from explane.analysis.roofline import RooflineOptions, roofline
 from explane.analysis.selfcheck import selfcheck
 from explane.analysis.skip import skip_metrics
@@ -67,11 +69,13 @@ def investigate_host(
     chosen, capture = options or Options(), record.main
     with progress.stage("programs"):
         programs, broken = read_programs(capture)
+    with progress.stage("attribution"):
+        attribution = attribute(capture, programs, chosen.programs)
+        record = with_refined_kinds(record, programs, attribution)
     with progress.stage("verdict"):
         base = _base(record)
         tables = _verdict_tables(base, expected_of(capture, programs))
-    with progress.stage("attribution"):
-        attribution = attribute(capture, programs, chosen.programs)
+    with progress.stage("lines, self-check"):
         tables |= _attribution_tables(base, programs, attribution, chosen)
     with progress.stage("collectives, critical path, roofline"):
         gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
@@ -108,13 +112,12 @@ def investigate_attribution(
 ) -> Investigation:
     """Step 4 alone: kernels to instructions and lines, with the self-check."""
     chosen, capture = options or Options(), record.main
-    with progress.stage("steps"):
-        base = _base(record)
     with progress.stage("programs"):
         programs, broken = read_programs(capture)
     with progress.stage("attribution"):
         attribution = attribute(capture, programs, chosen.programs)
-        tables = _attribution_tables(base, programs, attribution, chosen)
+        refined = _base(with_refined_kinds(record, programs, attribution))
+        tables = _attribution_tables(refined, programs, attribution, chosen)
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
@@ -228,7 +231,7 @@ def _step_tables(
 
 
 def _advice(host: str, steps: Steps, play: Play, evidence: Mapping[str, str]) -> pl.DataFrame:
-    if play.median is None:
+    if play.median is None or steps.withheld:
         return pl.DataFrame(schema=ADVICE_SCHEMA)
     return advice_table(host, play.whatif, play.median.window.number, evidence, steps.table)
 
@@ -244,7 +247,8 @@ def _trust_tables(
     records = Records(
         base.record, base.join, base.steps.table, base.budgets.table, programs, attribution
     )
-    checks = check_table(capture.host, reconcile(records))
+    played = replay_checks(tables["whatif"], tables["critical_path"], _median_step_ps(base.steps))
+    checks = check_table(capture.host, (*reconcile(records), *played))
     items = trust_items(
         TrustInputs(
             record=base.record,
@@ -264,6 +268,12 @@ def _trust_tables(
     }
 
 
+def _median_step_ps(steps: Steps) -> int | None:
+    """Measured length of the median step; None without a complete one."""
+    row = steps.median_row
+    return int(steps.end_ps[row] - steps.start_ps[row]) if row >= 0 else None
+
+
 def _not_analysed(
     base: _Base, tables: Mapping[str, pl.DataFrame], broken: Mapping[int, str]
 ) -> list[NotAnalysed]:
@@ -278,6 +288,9 @@ def _not_analysed(
     if not tables["whatif"].height:
         reason = "no complete step was found, so no step can be played without a cause"
         found += [NotAnalysed(part, reason) for part in ("advice", "critical path", "swimlanes")]
+    elif base.steps.withheld:
+        reason = f"{base.steps.withheld}: no step stands for the others, so none is estimated"
+        found.append(NotAnalysed("advice", reason))
     return found
 
 

@@ -6,6 +6,8 @@ stays as it was. With nothing changed the graph plays back the measured step exa
 
     host_late            kernels never wait for their launch calls; and, one by one, the calls
                          are not delayed by the host event that fills the time before them
+    readback             the host does not wait for the step before and runs ahead; its own work
+                         still takes its time
     launch_call_long     calls between the first and last of an execution cost the host nothing
                          (all of it launched as one graph)
     straggler            slow GPUs take as long as the others for the same work
@@ -117,9 +119,11 @@ def _row(
     step: StepGraph, window: StepWindow, change: Change
 ) -> tuple[int, str, str, int, int, int, int, int]:
     length_ps = window.length_ps
+    least_ps = min(change.least_ps, length_ps)
     return (
         window.number, change.cause, change.what, length_ps,
-        _played_length_ps(step, length_ps, change), length_ps - change.saved_ps,
+        max(_played_length_ps(step, length_ps, change), least_ps),
+        max(length_ps - change.saved_ps, least_ps),
         change.on_path_ps, change.n,
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ class Change:
         saved_ps: What plain subtraction takes from the step.
         on_path_ps: Time of the cause on the critical path.
         n: Calls, kernels or operations that it concerns.
+        least_ps: The step gets no shorter than this.
     """
 
     cause: str
@@ -36,6 +37,7 @@ class Change:
     saved_ps: int
     on_path_ps: int
     n: int
+    least_ps: int = 0
 
 
 Changes = Iterator[Change]

@@ -127,6 +127,5 @@ def _shortened(step: StepGraph, pieces: Sequence[Piece], cause: str, shares: Sha
     concerned = [p for p in pieces if p.kernel >= 0 and shares[p.kernel] < 1.0]
     concerned = [p for p in concerned if p.kind in ("compute", "memcpy", "memset")]
     saved = sum((p.end_ps - p.start_ps) * (1.0 - float(shares[p.kernel])) for p in concerned)
-    path_ps = sum(p.end_ps - p.start_ps for p in concerned)
     n = int((left < 1.0).sum())
-    yield Change(cause, "", lag, graph.residual_ps, round(saved), path_ps, n)
+    yield Change(cause, "", lag, graph.residual_ps, round(saved), round(saved), n)

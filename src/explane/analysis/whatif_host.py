@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from explane.analysis.critical_path import Piece
 from explane.analysis.event_graph import REMOVED
 from explane.analysis.late_events import late_events
+from explane.analysis.readback import find_readback
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import Edge, StepGraph
 from explane.analysis.whatif_change import Change, Changes, moments, time_of
@@ -22,25 +24,38 @@ TINY_PS: Final = 5 * PS_PER_US
 
 def host_changes(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
     """Everything that the host could do better."""
-    yield from _never_late(step, pieces)
+    never_late = _never_late(step, pieces)
+    yield from never_late
+    yield from _no_readback(facts, step, never_late)
     yield from _without_events(facts, step, pieces)
     yield from _one_graph(facts, step, pieces)
     yield from _tiny(facts, step, pieces)
 
 
-def _never_late(step: StepGraph, pieces: Sequence[Piece]) -> Changes:
+def _no_readback(facts: StepFacts, step: StepGraph, never_late: Sequence[Change]) -> Changes:
+    """The host does not wait for the step before: never late, but its own work still takes time.
+
+    What the host does in the step beside waiting sets the least length of the step.
+    """
+    found = find_readback(facts, step)
+    if found is None or not never_late:
+        return
+    yield replace(never_late[0], cause="readback", what=found.name, n=1, least_ps=found.host_ps)
+
+
+def _never_late(step: StepGraph, pieces: Sequence[Piece]) -> list[Change]:
     """Kernels never wait for their calls."""
     graph = step.graph
     launched = graph.kind == Edge.LAUNCH
     if not launched.any():
-        return
+        return []
     lag, residual = graph.lag_ps.copy(), graph.residual_ps.copy()
     lag[launched] = REMOVED
     bound = graph.binding >= 0
     by_launch = np.flatnonzero(bound)[launched[graph.binding[bound]]]
     residual[by_launch] = 0
     late_ps = time_of(pieces, ("host_late",))
-    yield Change("host_late", "", lag, residual, late_ps, late_ps, len(by_launch))
+    return [Change("host_late", "", lag, residual, late_ps, late_ps, len(by_launch))]
 
 
 def _without_events(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
@@ -77,13 +92,13 @@ def _one_graph(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Ch
     residual[starts[~waited[starts]]] = 0
     ends = moments(graph, starts + len(step.launches))
     lag[(graph.kind == Edge.CALL) & ends[graph.target]] = 0
+    rows = set(step.launches[merged[~waited[starts]]].tolist())
     call_ps = sum(
         p.end_ps - p.start_ps
         for p in pieces
-        if p.launch >= 0 and p.kind in ("host_late", "launch_latency")
+        if p.launch in rows and p.kind in ("host_late", "launch_latency")
     )
-    path_ps = time_of(pieces, ("launch_latency",))
-    yield Change("launch_call_long", "", lag, residual, call_ps, path_ps, len(merged))
+    yield Change("launch_call_long", "", lag, residual, call_ps, call_ps, len(merged))
 
 
 def _tiny(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:

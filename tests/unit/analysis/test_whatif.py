@@ -112,7 +112,7 @@ def test_a_group_is_shortened_to_its_share() -> None:
     data = capture([k(10, 20, 1, "dot"), k(30, 80, 2, "transpose")], calls(0, 3))
     shares = np.array([1.0, 0.25])
     _, _, rows = play(data, 10 * US, 110 * US, {"layout": shares})
-    assert in_us(rows["layout"]) == [40, 40, 80]
+    assert in_us(rows["layout"]) == [40, 40, 60]  # a quarter of 80 is left
 
 
 def test_what_no_dependency_explains_is_said_to_be_unexplained() -> None:
