@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,9 @@ import polars as pl
 from explane.analysis.attribution import Attribution
 from explane.analysis.schedule import MIN_GRAPH, Schedule
 from explane.capture.model import I64, MISSING, Bools, Capture, Launches
+
+_LEAST_RUN: Final = 2
+"""A single kernel with the label hidden has no run that could tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +64,20 @@ def _runs(
             "execution": attribution.execution,
             "iteration": attribution.iteration,
             "part": part,
+            "labelled": labelled,
         }
     )
     keys = pl.struct("device", "execution", "iteration", "part")
     numbered = frame.select(
-        keys.rank("dense").cast(pl.Int64).alias("run"), pl.len().over(keys).alias("n")
+        keys.rank("dense").cast(pl.Int64).alias("run"),
+        pl.len().over(keys).alias("n"),
+        pl.col("labelled").all().over(keys).alias("whole"),
     )
-    # A capture whose graphs were on has left only runs that are too short for one.
-    least = 1 if attribution.in_graph.any() else MIN_GRAPH
+    # Runs of which only a part went into a graph would be harder to find than any real one. A
+    # capture whose graphs were on has left only runs that were too short for a graph.
+    least = _LEAST_RUN if attribution.in_graph.any() else MIN_GRAPH
     usable = labelled & (part >= 0) & (attribution.execution >= 0)
-    usable &= numbered["n"].to_numpy() >= least
+    usable &= numbered["whole"].to_numpy() & (numbered["n"].to_numpy() >= least)
     return np.where(usable, numbered["run"].to_numpy(), -1)
 
 
