@@ -82,9 +82,10 @@ CAUSE_TEXTS: Final = {
     ),
     "copy": CauseText(
         "the copies and fills on the path are not needed, or could run beside compute",
-        "find who asks for them (ops with kind memcpy): prefetch inputs with jax.device_put "
-        "before the step, donate buffers that are updated in place (donate_argnums), avoid slices "
-        "of large stacked arrays in scanned loops",
+        "find who asks for them. Outside the program (inputs, results): prefetch with "
+        "jax.device_put before the step, read results less often. In the program (ops with kind "
+        "memcpy): donate buffers that are updated in place (donate_argnums), avoid slices of "
+        "large stacked arrays in scanned loops",
         "memcpy and memset time on the critical path shrinks",
         ("donation", "layout", "low_rate", "remat"),
     ),

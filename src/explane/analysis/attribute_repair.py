@@ -8,16 +8,18 @@ two slots fit about equally, the kernel gets none: a wrong answer is worse than 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.alignment import Scores
+from explane.analysis.alignment import FORBIDDEN, Scores
 from explane.analysis.attribute_distinct import distinct, order_by
 from explane.analysis.attribute_evidence import Dependencies, Kernel, evidence
 from explane.analysis.attribute_frames import Frames, find_frames
+from explane.analysis.attribute_names import KernelClass
 from explane.analysis.attribute_neighbours import GraphKernels, Neighbours, neighbours
 from explane.analysis.attribute_scores import STRONG
 from explane.analysis.attribute_slots import SlotGroup, slot_groups
@@ -71,15 +73,18 @@ def settle(
         return Settled(places.position, named, nobody, frames)
     repair = _Repair(schedule, kernels, places, timing, frames)
     groups = list(slot_groups(scores, kernels, places, frames))
-    several = [group for group in groups if len(np.unique(group.slots)) > 1]
-    for group in groups:
-        if len(np.unique(group.slots)) == 1:
-            repair.settle_single(group)
-    for _ in range(_PASSES if several else 0):
-        repair.look_around()
-        for group in several:
-            repair.settle_several(group)
+    tails = [g for g in groups if _is_tail(kernels, g) and repair.is_serial_loss(g)]
+    repair.settle_all([g for g in groups if g not in tails])
+    if tails:
+        behind = replace(places, position=repair.behind_mains(scores))
+        repair.initial = behind.position
+        again = slot_groups(scores, kernels, behind, frames)
+        repair.settle_all([g for g in again if _is_tail(kernels, g) and repair.is_serial_loss(g)])
     return Settled(repair.position, repair.named, repair.ambiguous, frames)
+
+
+def _is_tail(kernels: ProgramKernels, group: SlotGroup) -> bool:
+    return bool(kernels.family[group.rows[0]] == KernelClass.GEMM_TAIL)
 
 
 def _only_candidates(
@@ -121,6 +126,35 @@ class _Repair:
         self.needs = _dependencies(schedule)
         self.initial = places.position
         self.n_streams = _streams_of_groups(kernels.group, kernels.stream)
+
+    def settle_all(self, groups: Sequence[SlotGroup]) -> None:
+        """Groups with one slot first, since they tell about the others."""
+        several = [group for group in groups if len(np.unique(group.slots)) > 1]
+        for group in groups:
+            if len(np.unique(group.slots)) == 1:
+                self.settle_single(group)
+        for _ in range(_PASSES if several else 0):
+            self.look_around()
+            for group in several:
+                self.settle_several(group)
+
+    def is_serial_loss(self, group: SlotGroup) -> bool:
+        """Kernels were lost, and nothing of the group's launches ran side by side."""
+        return not self.frames.dense and bool((self.n_streams[group.rows] == 1).all())
+
+    def behind_mains(self, scores: Scores) -> Ints:
+        """Places where a GEMM's last kernels go with the kernel that ran right before them.
+
+        The alignment can't tell whose they are where main kernels were lost.
+        """
+        position = self.position.copy()
+        rows = np.flatnonzero(self.kernels.family == KernelClass.GEMM_TAIL)
+        before = np.maximum(rows - 1, 0)
+        same = (rows > 0) & (self.kernels.group[before] == self.kernels.group[rows])
+        place = np.where(same, self.position[before], -1)
+        fits = scores.follow[self.kernels.types[rows], np.maximum(place, 0)] > FORBIDDEN
+        position[rows] = np.where((place >= 0) & fits, place, -1)
+        return position
 
     def settle_single(self, group: SlotGroup) -> None:
         """One slot: the kernel is that instruction's, wherever it ran."""

@@ -8,9 +8,9 @@ itself learned. A group with one slot is settled; others are left to `attribute_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,13 @@ from explane.analysis.attribute_windows import Places, ProgramKernels
 
 Ints = npt.NDArray[np.int64]
 
+_ENOUGH: Final = 2.0
+_SELDOM: Final = 0.2
 _RARE: Final = 6
 """A slot counts when at least one launch in so many filled it; fewer are misplaced kernels."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SlotGroup:
     """Kernels of one name or family in the launches of one frame, and the places they may have.
 
@@ -65,7 +67,7 @@ def slot_groups(
         else:
             n_usual = int(distinct(kernels.group[part]).counts.max())
             likely = np.flatnonzero(fitting >= FITTING) + frames.ranges[f][0]
-            slots = taken.slots_of(f, k, n_usual, likely[:0] if frames.dense else likely)
+            slots = taken.slots_of(f, k, n_usual, None if frames.dense else likely)
             yield SlotGroup(f, slots, part, False)
 
 
@@ -90,30 +92,61 @@ class _Taken:
         launches = distinct(frame, kernels.group[placed]).columns[0]
         self.n_launches = np.bincount(launches, minlength=len(frames.ranges))
         table = distinct(frame, key[placed], position, nth)
-        self.votes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.slot = table.code
+        self.launch = kernels.group[placed]
+        self.votes: dict[tuple[int, int], list[_Vote]] = {}
         self.owner: dict[tuple[int, int], int] = {}
         best: dict[tuple[int, int], int] = {}
-        for (f, k, p, n), count in zip(table.rows(), table.counts.tolist(), strict=True):
-            self.votes.setdefault((f, k), []).append((count, p))
+        counted = zip(table.rows(), table.counts.tolist(), strict=True)
+        for code, ((f, k, p, n), count) in enumerate(counted):
+            self.votes.setdefault((f, k), []).append(_Vote(count, p, code))
             if n == 0 and count > best.get((f, p), 0):
                 best[f, p], self.owner[f, p] = count, k
 
-    def slots_of(self, frame: int, key: int, n_usual: int, likely: Ints) -> Ints:
+    def slots_of(self, frame: int, key: int, n_usual: int, likely: Ints | None) -> Ints:
         """Places of a family: the most voted, and likely ones that nothing else took.
 
         Args:
             frame: Index of the frame.
             key: The family's key.
             n_usual: Most kernels of the family in one launch.
-            likely: Places that run just such kernels, where the votes may have missed some.
+            likely: Places that run just such kernels, where the votes may have missed some; None
+                where no kernels were lost.
         """
-        votes = sorted(self.votes.get((frame, key), ()), key=lambda v: (-v[0], v[1]))
+        votes = sorted(self.votes.get((frame, key), ()), key=lambda v: (-v.n_launches, v.place))
+        if likely is None:
+            return np.sort(np.array([v.place for v in votes[:n_usual]], dtype=np.int64))
         least = self.n_launches[frame] / _RARE
-        kept = [p for i, (count, p) in enumerate(votes) if count >= least or i < n_usual]
-        if not len(likely) and votes:
-            kept = [p for _, p in votes[:n_usual]]
+        votes = [v for i, v in enumerate(votes) if v.n_launches >= least or i < n_usual]
+        kept = [v.place for v in self._real(votes, int(self.n_launches[frame]))]
         own = {p for p in likely.tolist() if self.owner.get((frame, p), key) == key}
         return np.sort(np.array(kept + sorted(own - set(kept)), dtype=np.int64))
+
+    def _real(self, votes: Sequence[_Vote], n_launches: int) -> list[_Vote]:
+        """Leaves out slots that are hardly ever filled together with a more voted one.
+
+        Lost kernels leave the others to the slot next to theirs; two real slots are filled
+        together as often as chance has it.
+        """
+        launches = [np.unique(self.launch[self.slot == v.slot]) for v in votes]
+        kept: list[int] = []
+        for i, vote in enumerate(votes):
+            for j in kept:
+                expected = vote.n_launches * votes[j].n_launches / max(n_launches, 1)
+                together = len(np.intersect1d(launches[i], launches[j], assume_unique=True))
+                if expected >= _ENOUGH and together < _SELDOM * expected:
+                    break
+            else:
+                kept.append(i)
+        return [votes[i] for i in kept]
+
+
+class _Vote(NamedTuple):
+    """How many launches filled a slot: its place, and its number among all slots."""
+
+    n_launches: int
+    place: int
+    slot: int
 
 
 def _running_number(group: Ints, position: Ints, key: Ints) -> Ints:

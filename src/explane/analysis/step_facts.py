@@ -48,8 +48,9 @@ class StepFacts:
     def best_transfer_ps(self, rows: I64) -> I64:
         """Transfer time of some kernels at the best rate seen among all collectives.
 
-        Never less than the shortest transfer seen; a kernel whose bytes are unknown keeps its
-        own time, and one that is no collective too.
+        A transfer takes the latency, for which the shortest one seen stands, and its bytes at
+        the best rate; a kernel whose bytes are unknown keeps its own time, and one that is no
+        collective too.
 
         Args:
             rows: Rows in `Capture.kernels`.
@@ -64,7 +65,7 @@ class StepFacts:
             return limit
         rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
         shortest = int(transfer_ps[moved].min())
-        at_best = np.maximum(np.nan_to_num(self.bus_bytes) / rate, shortest).astype(np.int64)
+        at_best = (np.nan_to_num(self.bus_bytes) / rate + shortest).astype(np.int64)
         at_best = np.where(np.isnan(self.bus_bytes), transfer_ps, at_best)
         by_row = np.full(len(self.capture.kernels), -1, np.int64)
         by_row[matched.row] = at_best

@@ -13,7 +13,8 @@ stays as it was. With nothing changed the graph plays back the measured step exa
     straggler            slow GPUs take as long as the others for the same work
     exposed_collective   transfers cost nothing (fully hidden behind compute); and, one by one,
                          a collective runs at the best rate seen among all of them
-    copy                 copies and fills take no time; all, and the largest one by one
+    copy                 copies and fills take no time: those that the program's instructions ask
+                         for, those that don't (inputs, results), and the largest one by one
     tiny_kernels         kernels shorter than `TINY_PS` start at once behind the one before
 
 and for groups of kernels that the caller names (at their roofline, without rematerialisation, …)

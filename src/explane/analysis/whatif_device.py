@@ -18,6 +18,9 @@ from explane.capture.model import I64, Bools, Kind
 Shares: TypeAlias = npt.NDArray[np.float64]
 """Share of its time that each kernel of the capture would need, 0 to 1; shape (n_kernels,)."""
 
+OUTSIDE: Final = "copies outside the program"
+INSIDE: Final = "copies of the program"
+
 _MOST_PARTS: Final = 5
 
 
@@ -74,15 +77,24 @@ def _transfers(
 
 
 def _copies(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece], copies: Bools) -> Changes:
-    """No copies and fills at all; then each of the largest alone."""
+    """No copies and fills of the program, none of the host; then each of the largest alone."""
     if not copies.any():
         return
     graph = step.graph
-    parts = {"": copies, **_largest(facts, step, pieces, copies)}
+    parts = {**_askers(facts, step, copies), **_largest(facts, step, pieces, copies)}
     for name, mine in parts.items():
         lag = np.where(ending(step, mine), 0, graph.lag_ps)
         mine_ps = time_of_kernels(pieces, step.kernels[mine])
         yield Change("copy", name, lag, graph.residual_ps, mine_ps, mine_ps, int(mine.sum()))
+
+
+def _askers(facts: StepFacts, step: StepGraph, copies: Bools) -> dict[str, Bools]:
+    """Copies that the program's instructions ask for, and the others; all as one if only one."""
+    of_program = copies & (facts.attribution.instruction[step.kernels] >= 0)
+    others = copies & ~of_program
+    if not of_program.any() or not others.any():
+        return {"": copies}
+    return {OUTSIDE: others, INSIDE: of_program}
 
 
 def _largest(
