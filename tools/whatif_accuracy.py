@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,7 +121,7 @@ def trial(case: Case, title: str, seed: int, graphs: Graphs | None = None) -> Tr
     )
 
 
-def _lengths(meta: dict[str, Any]) -> dict[int, int]:
+def _lengths(meta: Mapping[str, Any]) -> dict[int, int]:
     """Length of each step but the first, from the end of the one before."""
     ends = [int(step["end_ps"]) for step in meta["step_times"]]
     return {number: end - before for number, (before, end) in enumerate(pairwise(ends), 1)}

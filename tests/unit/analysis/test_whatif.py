@@ -170,3 +170,31 @@ def test_a_step_without_kernels_has_no_path_but_its_length() -> None:
     data = capture([k(10, 20, 1)], calls(0))
     facts = facts_of(data)
     assert len(facts.collectives) == 0
+
+
+def test_copies_of_the_program_and_copies_of_the_host_are_taken_away_apart() -> None:
+    kernels = [
+        k(10, 20, 1, "dot"),
+        k(30, 40, 2, "MemcpyD2D"),
+        K(70 * US, 5 * US, "MemcpyH2D", call=3),
+        k(75, 20, 4, "dot"),
+    ]
+    data = capture(kernels, calls(0, 3, 6, 9))
+    _, _, rows = play(data, 10 * US, 95 * US)
+    assert in_us(rows["copy copies of the program"]) == [45, 45, 40]
+    assert in_us(rows["copy copies outside the program"]) == [80, 80, 5]
+
+
+def test_a_host_that_waits_for_the_step_before_could_run_ahead_as_far_as_its_work_allows() -> None:
+    # The last kernel before the step ends at 100; the host waits for it until 104, works until
+    # 150, calls, and waits again from 160 until the step's end at 300.
+    events = [
+        E(50 * US, 54 * US, "PjRtBuffer::Await", thread=0),
+        E(105 * US, 45 * US, "next_batch", thread=0),
+        E(152 * US, 1 * US, "PjitFunction(step)", thread=0),
+        E(160 * US, 140 * US, "PjRtBuffer::Await", thread=0),
+    ]
+    data = capture([k(160, 100, 1), k(260, 40, 2)], calls(150, 153), events)
+    _, _, rows = play(data, 100 * US, 300 * US)
+    # Without the wait only the kernels (140) or the host's own 56 µs set the pace.
+    assert in_us(rows["readback PjRtBuffer::Await"])[0] == 140
