@@ -7,8 +7,8 @@ or `truth.csv.gz` inside) is attributed and compared: a kernel is right when its
 the true one. `tools/make_eval_captures.py OUT` makes such folders.
 
 Columns: share of graph kernels that are right by time and by count; of class `name` and `order`
-how many and which share is right; graph kernels without an instruction; labelled kernels right;
-what the self-check says of its own hidden kernels (right by count), which knows no truth.
+how many and which share is right; graph kernels without an instruction; other kernels right
+(with a label always, library kernels may have none); what the self-check says of its own hidden kernels (right by count), which knows no truth.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explane.capture.xplane import read_xplane
 KEYS = ["device", "start_ps", "duration_ps", "kernel"]
 HEAD = (
     "| capture | graph kernels | right by time | by count | `name`: n | right | `order`: n "
-    "| right | `none` | labelled right | self-check |\n"
+    "| right | `none` | others right | self-check |\n"
     "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
 )
 
