@@ -7,8 +7,9 @@ or `truth.csv.gz` inside) is attributed and compared: a kernel is right when its
 the true one. `tools/make_eval_captures.py OUT` makes such folders.
 
 Columns: share of graph kernels that are right by time and by count; of class `name` and `order`
-how many and which share is right; graph kernels without an instruction; other kernels right
-(with a label always, library kernels may have none); what the self-check says of its own hidden kernels (right by count), which knows no truth.
+how many and which share is right; graph kernels without an instruction; other kernels right (with
+a label always, library kernels may have none); what the self-check says of its own hidden kernels
+(right by count), which knows no truth.
 """
 
 from __future__ import annotations
