@@ -20,7 +20,7 @@ from explane.analysis.attribute_scores import STRONG, skip_costs
 from explane.analysis.schedule import Schedule
 from explane.capture.model import I64, Bools
 
-_INSIDE_LOOP: Final = 12
+_INSIDE_LOOP: Final = 24
 _INSIDE_WRAP: Final = 8
 _MIN_EXPLAINED: Final = 0.7
 _MAX_WINDOW: Final = 3000
