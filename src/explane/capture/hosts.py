@@ -1,17 +1,65 @@
-"""What several processes of one run say of each other: copies, shared GPUs, older sessions."""
+"""What several processes of one run say of each other: copies, shared GPUs, older sessions.
+
+Works on identities, which are small enough to travel between the processes that read the hosts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from explane.capture.model import Capture, HostCapture, Note, NoteKind
+from explane.capture.model import I64, Capture, HostCapture, Note, NoteKind
 from explane.units import PS_PER_NS, format_ps
 
+_FIELDS = 4
 
-def copies(hosts: Sequence[HostCapture]) -> dict[str, str]:
+
+@dataclass(frozen=True, slots=True)
+class HostIdentity:
+    """What tells one process's capture from others.
+
+    Attributes:
+        host: Its label.
+        source: `xplane` or `json`.
+        machine: Stored host name; the label when none is stored.
+        ordinals: Ordinals of its GPU planes.
+        window_ns: Wall-clock start and stop of the session; None when the file has none.
+        kernels: Device, start, length and correlation id of every GPU event; shape (n, 4).
+    """
+
+    host: str
+    source: str
+    machine: str
+    ordinals: tuple[int, ...]
+    window_ns: tuple[int, int] | None
+    kernels: I64
+
+
+def identify(record: HostCapture) -> HostIdentity:
+    """The identity of one process's capture."""
+    capture = record.main
+    kernels = capture.kernels
+    columns = (kernels.device, kernels.start_ps, kernels.duration_ps, kernels.correlation_id)
+    return HostIdentity(
+        host=capture.host,
+        source=capture.source,
+        machine=str(capture.session.get("hostname", capture.host)),
+        ordinals=tuple(device.ordinal for device in capture.devices),
+        window_ns=_window_ns(capture),
+        kernels=np.stack([column.astype(np.int64) for column in columns], axis=1),
+    )
+
+
+def _window_ns(capture: Capture) -> tuple[int, int] | None:
+    start = capture.session.get("profile_start_time")
+    stop = capture.session.get("profile_stop_time")
+    return (start, stop) if isinstance(start, int) and isinstance(stop, int) else None
+
+
+def copies(hosts: Sequence[HostIdentity]) -> dict[str, str]:
     """Captures whose GPU events are all in another one: renamed copies, and extracts of a trace.
 
     Counting both would double the work. Two xplanes are only compared when they name the same
@@ -21,43 +69,36 @@ def copies(hosts: Sequence[HostCapture]) -> dict[str, str]:
         Label of the one that can be left out -> label of the fuller one. Of equal ones the first
         label stays.
     """
-    order = sorted(hosts, key=lambda host: (-len(host.main.kernels), host.main.host))
+    order = sorted(hosts, key=lambda host: (-len(host.kernels), host.host))
     found: dict[str, str] = {}
     for place, small in enumerate(order):
         for full in order[:place]:
-            if full.main.host not in found and _holds(full.main, small.main):
-                found[small.main.host] = full.main.host
+            if full.host not in found and _holds(full, small):
+                found[small.host] = full.host
                 break
     return found
 
 
-def _holds(full: Capture, small: Capture) -> bool:
+def _holds(full: HostIdentity, small: HostIdentity) -> bool:
     """Whether every GPU event of one capture is in another one of the same host."""
     if not len(small.kernels) or full.source != small.source:
         return False
-    if full.source == "xplane" and _machine(full) != _machine(small):
+    if full.source == "xplane" and full.machine != small.machine:
         return False
-    return bool(np.isin(_identity(small), _identity(full)).all())
+    return bool(np.isin(_records(small.kernels), _records(full.kernels)).all())
 
 
-def _identity(capture: Capture) -> npt.NDArray[np.void]:
-    """Device, start, length and correlation id of every GPU event, as one column of records."""
-    kernels = capture.kernels
-    columns = (kernels.device, kernels.start_ps, kernels.duration_ps, kernels.correlation_id)
-    table = np.stack([column.astype(np.int64) for column in columns], axis=1)
-    return np.ascontiguousarray(table).view([("", np.int64)] * len(columns)).ravel()
+def _records(kernels: I64) -> npt.NDArray[np.void]:
+    """The rows of a table as one column of records."""
+    return np.ascontiguousarray(kernels).view([("", np.int64)] * _FIELDS).ravel()
 
 
-def _machine(capture: Capture) -> str:
-    return str(capture.session.get("hostname", capture.host))
-
-
-def host_notes(hosts: Sequence[HostCapture]) -> tuple[Note, ...]:
+def host_notes(hosts: Sequence[HostIdentity]) -> tuple[Note, ...]:
     """Notes on a run of several processes; none of them changes how the processes are analysed."""
     return (*_shared_gpus(hosts), *_older_sessions(hosts))
 
 
-def _shared_gpus(hosts: Sequence[HostCapture]) -> Iterator[Note]:
+def _shared_gpus(hosts: Sequence[HostIdentity]) -> Iterator[Note]:
     """Processes of one machine that use the same ordinals.
 
     They are kept apart (a GPU is known by its file and its ordinal), but `GPU:0` of two processes
@@ -65,9 +106,8 @@ def _shared_gpus(hosts: Sequence[HostCapture]) -> Iterator[Note]:
     """
     owners: dict[str, dict[int, list[str]]] = {}
     for host in hosts:
-        machine = _machine(host.main)
-        for device in host.main.devices:
-            owners.setdefault(machine, {}).setdefault(device.ordinal, []).append(host.main.host)
+        for ordinal in host.ordinals:
+            owners.setdefault(host.machine, {}).setdefault(ordinal, []).append(host.host)
     for machine, ordinals in sorted(owners.items()):
         shared = {ordinal: labels for ordinal, labels in ordinals.items() if len(labels) > 1}
         if shared:
@@ -79,19 +119,12 @@ def _shared_gpus(hosts: Sequence[HostCapture]) -> Iterator[Note]:
             yield Note("ordinals_collide", NoteKind.INFO, len(shared), text)
 
 
-def _older_sessions(hosts: Sequence[HostCapture]) -> Iterator[Note]:
+def _older_sessions(hosts: Sequence[HostIdentity]) -> Iterator[Note]:
     """Files whose session ended before the newest one began: left over from an earlier run."""
-    windows = {host.main.host: window for host in hosts if (window := _window_ns(host))}
+    windows = {host.host: host.window_ns for host in hosts if host.window_ns is not None}
     newest = max((start for start, _ in windows.values()), default=0)
     for label, (_, stop) in sorted(windows.items()):
         if stop < newest:
             ago = format_ps((newest - stop) * PS_PER_NS)
             text = f"{label} was captured {ago} before the newest file; is it of an earlier run?"
             yield Note("older_session", NoteKind.INFO, 1, text)
-
-
-def _window_ns(host: HostCapture) -> tuple[int, int] | None:
-    """Wall-clock start and stop of the session, when the file has them."""
-    start = host.main.session.get("profile_start_time")
-    stop = host.main.session.get("profile_stop_time")
-    return (start, stop) if isinstance(start, int) and isinstance(stop, int) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from explane.capture.discover import discover
-from explane.capture.hosts import copies, host_notes
+from explane.capture.hosts import HostIdentity, copies, host_notes, identify
 from explane.capture.load import load_host
 from explane.capture.model import HostCapture, NoteKind
 from explane.capture.options import ReadOptions
@@ -335,8 +335,8 @@ def test_a_file_of_an_earlier_session_is_named(tmp_path: Path) -> None:
     assert "old was captured 5.000 s before" in note.text
 
 
-def loaded(folder: Path) -> list[HostCapture]:
-    return [load_host(files) for files in discover([folder]).hosts]
+def loaded(folder: Path) -> list[HostIdentity]:
+    return [identify(load_host(files)) for files in discover([folder]).hosts]
 
 
 def test_a_copy_or_extract_of_a_trace_is_told_from_another_process(tmp_path: Path) -> None:
