@@ -7,6 +7,8 @@ from typing import Final
 import polars as pl
 
 _MOST_NAMES: Final = 3
+_WORTH_RATIO: Final = 0.1
+"""GPUs that cause a smaller share of the waiting are not named."""
 
 
 def causes_seen(
@@ -39,11 +41,16 @@ def _top(path: pl.DataFrame, kinds: tuple[str, ...], word: str) -> str:
 
 
 def _straggler(stragglers: pl.DataFrame) -> str:
-    if not stragglers.height:
+    """GPUs that cause most of the waiting, and what they do meanwhile."""
+    total_ps = int(stragglers["caused_wait_ps"].sum())
+    most = stragglers.filter(pl.col("caused_wait_ps") > _WORTH_RATIO * total_ps)
+    if not most.height:
         return ""
-    device, doing, n = stragglers.select("device", "doing", "n_operations").row(0)
-    total = int(stragglers["n_operations"].sum())
-    return f"GPU {device} is the last to join in {n} of {total} collectives; meanwhile: {doing}"
+    shares = [
+        f"GPU {device} for {caused_ps / total_ps:.0%}"
+        for device, caused_ps in most.select("device", "caused_wait_ps").iter_rows()
+    ]
+    return f"of the waiting in collectives {', '.join(shares)}; meanwhile: {most['doing'][0]}"
 
 
 def _above_roof(roofline: pl.DataFrame) -> str:
