@@ -79,8 +79,8 @@ class Built:
 
 
 def found(attribution: Attribution) -> list[str]:
-    """Instruction of each kernel with the first letter of its class, such as `a/e`."""
-    classes = [Match(m).word[0] for m in attribution.match]
+    """Instruction of each kernel with its class, such as `a/exact`; just `/` for none."""
+    classes = ["" if m == Match.NONE else Match(m).word for m in attribution.match]
     return [f"{n}/{c}" for n, c in zip(attribution.instruction_names(), classes, strict=True)]
 
 
