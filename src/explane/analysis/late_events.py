@@ -22,6 +22,10 @@ _LEAST_PS: Final = 5 * PS_PER_US
 """Shorter delays are the pace of the launching loop itself."""
 
 
+_MOST_MARKED: Final = 100
+"""Calls of a step for which an event inside the step marker is looked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class LateEvents:
     """Calls that a host event delays; one entry per call.
@@ -66,6 +70,7 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     call = np.flatnonzero(delay >= _LEAST_PS)
     since = time_ps[call] - delay[call] + step.origin_ps
     rows = host_events_of(capture, facts.join, step.launches[call], since)
+    rows = _largest_inside(facts, rows, since, capture.launches.start_ps[step.launches[call]])
     found = rows >= 0
     call, since, rows = call[found], since[found], rows[found]
     events = capture.host_events
@@ -73,3 +78,35 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     filled = np.minimum(events.end_ps[rows], until) - np.maximum(events.start_ps[rows], since)
     names = tuple(capture.text(int(code)) for code in events.name[rows])
     return LateEvents(moments[call], call, np.maximum(filled, 0), names)
+
+
+def _largest_inside(facts: StepFacts, rows: I64, since: I64, until: I64) -> I64:
+    """Where only a step marker covers most of the time: the event inside with the largest share.
+
+    A step marker says nothing of what the host does.
+
+    Args:
+        facts: The capture and what is known of it.
+        rows: Rows of host events; step markers among them are replaced.
+        since: Since when each call is late.
+        until: When it comes.
+    """
+    events = facts.capture.host_events
+    if not len(events):
+        return rows
+    marked = np.flatnonzero((rows >= 0) & (events.step_num[rows] >= 0))[:_MOST_MARKED]
+    better = rows.copy()
+    for index in marked.tolist():
+        marker, begin, end = int(rows[index]), since[index], until[index]
+        inside = np.flatnonzero(
+            (events.thread == events.thread[marker])
+            & (events.step_num < 0)
+            & (events.start_ps < end)
+            & (events.end_ps > begin)
+        )
+        shared = np.minimum(events.end_ps[inside], end) - np.maximum(
+            events.start_ps[inside], begin
+        )
+        if len(inside):
+            better[index] = inside[np.argmax(shared)]
+    return better
