@@ -15,6 +15,7 @@ from os import cpu_count
 from pathlib import Path
 from typing import Final
 
+from explane.analysis.compare import compare as compare_results
 from explane.analysis.investigate import (
     investigate_attribution,
     investigate_host,
@@ -37,6 +38,7 @@ from explane.progress import NULL, Progress
 from explane.report.annotate_html import to_page
 from explane.report.annotate_text import to_text
 from explane.report.annotated import annotated
+from explane.report.compare import write_comparison
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.overview import op_lines, overview_lines
@@ -115,6 +117,36 @@ def verdict(
         found = discover(captures)
     investigation = _investigated(found, _verdict, options, progress)
     return Outcome(verdict_summary(investigation), investigation.partial)
+
+
+def compare(
+    captures: tuple[str, str], output: Path, options: Options, progress: Progress = NULL
+) -> Outcome:
+    """Two captures of the same work side by side, written to a folder.
+
+    Args:
+        captures: The capture before a change and the one after it.
+        output: The folder.
+        options: Choices, the same for both.
+        progress: Told what is being done.
+
+    Raises:
+        CaptureError: A capture can't be used, or they are not of the same work.
+        UsageError: The output can't be written, or an option can't be meant.
+    """
+    with progress.stage("looking for captures"):
+        found = [discover([path]) for path in captures]
+    inputs = [host.run for one in found for host in one.hosts]
+    refuse_unsafe(output, inputs, options.force)
+    a, b = (_investigated(one, _full, options, progress) for one in found)
+    with progress.stage("comparing"):
+        comparison = compare_results(a, b, captures)
+    if comparison.refusal:
+        remedy = "compare captures of the same program"
+        raise CaptureError(captures[1], comparison.refusal, remedy, "not-comparable")
+    with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
+        lines = write_comparison(comparison, folder)
+    return Outcome(lines, comparison.partial, output)
 
 
 def export(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from explane.cli import annotate, attribute, check, demo, export, info, report, verdict
+from explane.cli import annotate, attribute, check, compare, demo, export, info, report, verdict
 from explane.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 #: Every command, in the order of the help; the function's name is the command's.
@@ -16,6 +16,7 @@ COMMANDS = (
     attribute.attribute,
     annotate.annotate,
     info.info,
+    compare.compare,
     export.export,
     check.check,
     demo.demo,

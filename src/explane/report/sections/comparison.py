@@ -23,6 +23,10 @@ NOISE: Final = (
     "CASE WHEN beyond_noise = 1 THEN 'beyond' WHEN beyond_noise = 0 THEN 'within' "
     "ELSE 'unknown' END AS noise"
 )
+_NOISE_WORDS: Final = (
+    "CASE WHEN beyond_noise = 1 THEN 'beyond the noise' WHEN beyond_noise = 0 "
+    "THEN 'within the noise' ELSE 'noise unknown' END"
+)
 _A_LINE: Final = "a_source_file || ':' || CAST(a_source_line AS VARCHAR)"
 _B_LINE: Final = "b_source_file || ':' || CAST(b_source_line AS VARCHAR)"
 _MOST: Final = 3
@@ -41,13 +45,19 @@ def compared_findings(context: Context) -> Section:
     return Section("findings", "Findings", (Bullets(tuple(lines)),))
 
 
+def _unit(context: Context) -> str:
+    """What figures are of: a step, or the whole capture when a side has no whole step."""
+    has_steps = context.any("SELECT 1 AS n FROM differences WHERE measure = 'step'")
+    return "a step" if has_steps else "the whole capture"
+
+
 def _qualified(context: Context) -> list[Spans]:
     grave = "FROM comparable WHERE effect = 'qualifies'"
     if not context.any(f"SELECT 1 AS n {grave}"):
         return [spans("Both captures are of the same work, as far as can be told.")]
     count = context.value(f"SELECT COUNT(*) AS value {grave}", "count")
     link = Link("can they be compared", "comparable")
-    return [spans("The comparison is qualified by ", count, " differences; see ", link, ".")]
+    return [spans("Checks that qualify the comparison: ", count, "; see ", link, ".")]
 
 
 def _verdicts(context: Context) -> list[Spans]:
@@ -69,12 +79,12 @@ def _step(context: Context) -> list[Spans]:
     low = context.value(f"SELECT difference_low AS value {row}", "ps")
     high = context.value(f"SELECT difference_high AS value {row}", "ps")
     change = context.value(f"SELECT change_ratio AS value {row}", "ratio")
-    noise = context.text(f"SELECT noise AS value FROM (SELECT {NOISE} {row}) AS n", "word")
+    noise = context.text(f"SELECT {_NOISE_WORDS} AS value {row}", "word")
     return [
         spans("A step takes ", *a, " in A and ", *b, " in B."),
         spans(
             "Difference of the step: ", difference, " or ", change, " (the ranges allow ", low,
-            " to ", high, "), ", noise, " the noise; see ", Link("steps", "steps"), ".",
+            " to ", high, "), ", noise, "; see ", Link("steps", "steps"), ".",
         ),
     ]  # fmt: skip
 
@@ -89,7 +99,7 @@ def _largest(context: Context) -> list[Spans]:
         a = context.value(f"SELECT a AS value {row}", "ps")
         b = context.value(f"SELECT b AS value {row}", "ps")
         lines.append(
-            spans(name, " takes ", b, " of a step on a GPU in B, ", a, " in A; see ",
+            spans(name, " takes ", b, f" of {_unit(context)} on a GPU in B, ", a, " in A; see ",
                   Link("operations", "ops"), ".")
         )  # fmt: skip
     return lines
@@ -106,7 +116,7 @@ def _changed_work(context: Context) -> list[Spans]:
             count = context.value(f"SELECT COUNT(*) AS value {where}", "count")
             time = context.value(f"SELECT SUM({side}) AS value {where}", "ps")
             link = Link("new and vanished work", "changed")
-            middle = " of a step on a GPU; operations, by origin: "
+            middle = f" of {_unit(context)} on a GPU; operations, by origin: "
             lines.append(spans(words, time, middle, count, "; see ", link, "."))
     return lines
 
@@ -176,9 +186,10 @@ def _matching(context: Context) -> tuple[Block, ...]:
         spans(
             "Operations are matched by what they are, never by instruction number: `line` is the "
             "same op_name, Python line and structure; `op_name` the same op_name and structure; "
-            "`moved` the same line and structure; `scope` the same op_name, compiled another "
-            "way; `source` the same line; `structure` the same structure without a name; "
-            "`kernel` the same kernel name; `none` has no counterpart."
+            "`moved` the same line and structure; `renamed` the same op_name inside another "
+            "function; `scope` the same op_name, compiled another way; `source` the same line; "
+            "`structure` the same structure without a name; `kernel` the same kernel name; "
+            "`none` has no counterpart."
         ),
         "note",
     )
@@ -196,8 +207,8 @@ def compared_steps(context: Context, has_picture: bool) -> Section:
             )
         )
     for unit, caption in (
-        ("ps", "Time of one step on one GPU: mean over steps and GPUs, range over steps."),
-        ("count", "Counts of one step on one GPU."),
+        ("ps", f"Time of {_unit(context)} on one GPU: mean, and range over steps."),
+        ("count", f"Counts of {_unit(context)} on one GPU."),
     ):
         columns = [
             context.column("measure", "measure", "word"),
@@ -280,7 +291,7 @@ def compared_ops(context: Context) -> Section:
         "ABS(difference) AS size FROM compared_ops WHERE status = 'both' "
         "ORDER BY size DESC, op_name, a_op, b_op"
     )
-    caption = "Operations by the size of their difference: time of one step on one GPU."
+    caption = f"Operations by the size of their difference: time of {_unit(context)} on a GPU."
     table = context.table("compared_ops", sql, columns, caption)
     return Section("ops", "Operations", (table,))
 
@@ -289,7 +300,7 @@ def compared_lines(context: Context, has_picture: bool) -> Section:
     """Python lines of both captures."""
     blocks: list[Block] = []
     if has_picture:
-        caption = "The lines whose time differs most, of one step on one GPU."
+        caption = f"The lines whose time differs most, of {_unit(context)} on one GPU."
         alt = "Bars of the time in B minus the time in A by Python line"
         blocks.append(Picture("lines", alt, spans(caption)))
     columns = [
