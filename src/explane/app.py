@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from os import cpu_count
@@ -49,6 +48,7 @@ from explane.report.write import (
     write_report,
     write_verdict,
 )
+from explane.workers import worker_processes
 
 HostAnalysis = Callable[[HostFiles, Options, Progress], Investigation]
 
@@ -315,7 +315,7 @@ def _each_host(
     jobs = min(options.jobs or cpu_count() or 1, len(hosts))
     if jobs < 2:
         return [_tried(analysis, options, progress, files) for files in hosts]
-    with progress.stage("hosts", len(hosts)) as stage, ProcessPoolExecutor(jobs) as pool:
+    with progress.stage("hosts", len(hosts)) as stage, worker_processes(jobs) as pool:
         results = []
         for result in pool.map(partial(_tried, analysis, options, NULL), hosts):
             results.append(result)
