@@ -74,7 +74,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
     position = agree_on_labels(alias.astype(np.int64), by_node)
     step = _step_places(settled, position)
-    runs = count_runs(schedule, kernels, step)
+    runs = count_runs(schedule, kernels, step, settled.frames.of_kernel >= 0)
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
     return ProgramAnswer(
         position,
@@ -88,10 +88,9 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
 
 
 def _step_places(settled: Settled, position: Ints) -> Ints:
-    """Place that counts for executions: a graph launch's is where its frame begins."""
-    starts = np.array([first for first, _ in settled.frames.ranges] + [-1], dtype=np.int64)
+    """Place that counts for executions: a graph launch's is where its span begins."""
     framed = (settled.frames.of_kernel >= 0) & (position >= 0)
-    return np.where(framed, starts[settled.frames.of_kernel], position)
+    return np.where(framed, settled.frames.span[0], position)
 
 
 def _classes(

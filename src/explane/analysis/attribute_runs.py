@@ -35,20 +35,24 @@ class Runs:
     iterations: tuple[str, ...]
 
 
-def count_runs(schedule: Schedule, kernels: ProgramKernels, position: Ints) -> Runs:
+def count_runs(
+    schedule: Schedule, kernels: ProgramKernels, position: Ints, in_frame: Flags
+) -> Runs:
     """Counts executions and iterations.
 
     Args:
         schedule: The program's schedule.
-        kernels: Its kernels; those of one graph launch count as one step.
+        kernels: Its kernels.
         position: Place of each kernel, or -1.
+        in_frame: Kernels of graph launches that stand for one run of the schedule; those of one
+            launch count as one step.
     """
     execution = np.full(len(position), -1, dtype=np.int64)
     iteration = np.full(len(position), -1, dtype=np.int64)
     rows = np.flatnonzero(position >= 0)
     if not len(rows):
         return Runs(execution, iteration, ())
-    whole, device = kernels.in_graph[rows], kernels.device[rows]
+    whole, device = in_frame[rows], kernels.device[rows]
     place, first, of_row = _steps(position[rows], kernels.group[rows], device, whole)
     new_device = np.ones(len(place), dtype=np.bool_)
     new_device[1:] = np.diff(device[first]) != 0
