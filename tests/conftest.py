@@ -25,3 +25,8 @@ def errors_have_an_entry() -> Iterator[None]:
     with recorded(undocumented):
         yield
     assert not undocumented, "add these to docs/messages.md"
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names parameters of bytes by their length: gzip holds the time, and ids must be stable."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
