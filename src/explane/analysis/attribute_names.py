@@ -23,10 +23,10 @@ class KernelClass(IntEnum):
     MEMSET = 2
     GEMM = 3
     GEMM_TAIL = 4
-    """Split-K and other reductions that end a GEMM."""
+    """Split-K and other reductions that end a GEMM, casts that end a convolution."""
     CONVOLUTION = 5
     CONVOLUTION_HEAD = 6
-    """Layout changes and im2col in front of a convolution's main kernel."""
+    """Layout changes, im2col and clearing in front of a convolution's main kernel."""
     ATTENTION = 7
     FFT = 8
     SORT = 9
@@ -42,12 +42,12 @@ _RULES: Final = tuple(
     for family, pattern in (
         (
             KernelClass.GEMM_TAIL,
-            r"splitk|split_k|postgsu|reduce_?1block|gemmk1_kernel|cublasLt.*reduc",
+            r"splitk|split_k|postgsu|reduce_?1block|gemmk1_kernel|cublasLt.*reduc|opwithcasttensor",
         ),
         (KernelClass.ATTENTION, r"fmha|flash_|_attention|attn|aotriton|mha_(?:fwd|bwd)"),
         (
             KernelClass.CONVOLUTION_HEAD,
-            r"im2col|im2d2col|im3d2col|nchwtonhwc|nhwctonchw|batched_transpose",
+            r"im2col|im2d2col|im3d2col|nchwtonhwc|nhwctonchw|batched_transpose|tensoropwithscalar",
         ),
         (
             KernelClass.CONVOLUTION,

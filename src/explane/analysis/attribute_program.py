@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from explane.analysis.attribution import Execution, Match
 from explane.analysis.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
+
+_SHIFT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     by_node, moved = agree_on_nodes(kernels, table.graph_id[rows], settled.position)
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
     position = agree_on_labels(alias.astype(np.int64), by_node)
-    step = _step_places(settled, position)
+    step = _step_places(settled, kernels.group, position)
     runs = count_runs(schedule, kernels, step, settled.frames.of_kernel >= 0)
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
     return ProgramAnswer(
@@ -87,10 +90,35 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     )
 
 
-def _step_places(settled: Settled, position: Ints) -> Ints:
-    """Place that counts for executions: a graph launch's is where its span begins."""
-    framed = (settled.frames.of_kernel >= 0) & (position >= 0)
-    return np.where(framed, settled.frames.span[0], position)
+def _step_places(settled: Settled, group: Ints, position: Ints) -> Ints:
+    """Place that counts for executions: a graph launch's is where its span begins.
+
+    Where kernels were lost, it is the lowest place of all launches of the same graph, told by
+    overlapping places: so its next launch in a loop comes at the same place.
+    """
+    framed = np.flatnonzero((settled.frames.of_kernel >= 0) & (position >= 0))
+    step = position.copy()
+    if not len(framed):
+        return step
+    if settled.frames.dense:
+        step[framed] = settled.frames.span[0][framed]
+        return step
+    new = np.ones(len(framed), dtype=np.bool_)
+    new[1:] = np.diff(group[framed]) != 0
+    first = np.flatnonzero(new)
+    low = np.minimum.reduceat(position[framed], first)
+    high = np.maximum.reduceat(position[framed], first)
+    frame = settled.frames.of_kernel[framed][first]
+    order = np.lexsort((low, frame))
+    reach = np.maximum.accumulate(high[order] + (frame[order] << _SHIFT)) - (
+        frame[order] << _SHIFT
+    )
+    apart = np.ones(len(order), dtype=np.bool_)
+    apart[1:] = (np.diff(frame[order]) != 0) | (low[order][1:] > reach[:-1])
+    lowest = np.empty(len(order), dtype=np.int64)
+    lowest[order] = low[order][np.flatnonzero(apart)][np.cumsum(apart) - 1]
+    step[framed] = lowest[np.cumsum(new) - 1]
+    return step
 
 
 def _classes(

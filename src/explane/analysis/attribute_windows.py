@@ -16,7 +16,7 @@ import numpy as np
 
 from explane.analysis.alignment import Jump, Scores, Sequence_, Track, align
 from explane.analysis.attribute_consensus import Ints, Signature, agree_on_order
-from explane.analysis.attribute_scores import STRONG, skip_costs
+from explane.analysis.attribute_scores import FITTING, STRONG, skip_costs
 from explane.analysis.schedule import Schedule
 from explane.capture.model import I64, Bools
 
@@ -213,9 +213,36 @@ class _Solver:
             if not self.done[order[i]]:
                 return -1
             if self.position[order[i]] >= 0:
-                return int(self.position[order[i]])
+                return self._edge_of_launch(order, i, step)
             i += step
         return -1
+
+    def _edge_of_launch(self, order: Ints, i: int, step: int) -> int:
+        """Outermost place of a graph launch towards a window, whatever ran first in it.
+
+        Kernels without a place may be the ones in front, as far as its default graph reaches.
+        """
+        place = int(self.position[order[i]])
+        group = self.kernels.group[order[i]]
+        end = i
+        while 0 <= end < len(order) and self.kernels.group[order[end]] == group:
+            end += step
+        members = order[i:end] if step > 0 else order[end + 1 : i + 1]
+        places = self.position[members]
+        low, high = int(places[places >= 0].min()), int(places.max())
+        if len(members) == 1 or high - low > 2 * len(members):
+            return place
+        graph = next((g for g in self.schedule.graphs if g[0] <= low and high < g[1]), None)
+        limit = low if graph is None else graph[0] if step > 0 else graph[1] - 1
+        place = low if step > 0 else high
+        loose = self.kernels.types[members[places < 0]]
+        while place != limit and len(loose):
+            fitting = np.flatnonzero(self.scores.first[loose, place - step] >= FITTING)
+            if not len(fitting):
+                break
+            loose = np.delete(loose, fitting[0])
+            place -= step
+        return place
 
 
 def _one_launch(n: int) -> Bools:

@@ -118,8 +118,9 @@ class Attribution:
             problems.append("columns are not aligned with the kernels")
             return problems
         found = self.attributed()
-        total = int(kernels.duration_ps.sum())
-        parts = int(kernels.duration_ps[found].sum()) + int(kernels.duration_ps[~found].sum())
+        duration_ps = possible_duration_ps(kernels)
+        total = int(duration_ps.sum())
+        parts = int(duration_ps[found].sum()) + int(duration_ps[~found].sum())
         if parts != total or int(self.how(kernels)["duration_ps"].sum()) != total:
             problems.append(f"attributed plus unattributed is {parts} ps, total is {total} ps")
         if np.any(found != (self.match != Match.NONE)):
@@ -132,6 +133,8 @@ class Attribution:
     def how(self, kernels: Kernels) -> pl.DataFrame:
         """Table of class, kind, reason: count and time (`how.csv`), classes exact first.
 
+        Kernels whose times can't be true are counted and add no time.
+
         Returns:
             Columns match, kind, in_graph, reason, n_kernels, duration_ps, duration_ratio.
         """
@@ -141,14 +144,14 @@ class Attribution:
                 "kind": kernels.kind,
                 "in_graph": self.in_graph.astype(np.int8),
                 "reason": self.reason,
-                "duration_ps": kernels.duration_ps,
+                "duration_ps": possible_duration_ps(kernels),
             }
         )
         keys = ["match", "kind", "in_graph", "reason"]
         table = frame.group_by(keys).agg(
             pl.len().cast(pl.Int64).alias("n_kernels"), pl.col("duration_ps").sum()
         )
-        total = max(int(kernels.duration_ps.sum()), 1)
+        total = max(int(table["duration_ps"].sum()), 1)
         words = {int(m): m.word for m in Match}
         kinds = {int(k): k.word for k in Kind}
         return table.sort(
@@ -165,3 +168,8 @@ class Attribution:
             "duration_ps",
             (pl.col("duration_ps") / total).alias("duration_ratio"),
         )
+
+
+def possible_duration_ps(kernels: Kernels) -> I64:
+    """Durations, 0 where the times of an event can't be true."""
+    return np.where(kernels.time_ok, kernels.duration_ps, 0)

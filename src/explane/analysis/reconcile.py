@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from explane.analysis.attribution import Attribution
+from explane.analysis.attribution import Attribution, possible_duration_ps
 from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.launches import LaunchJoin
 from explane.capture.model import Capture, HostCapture, Kind, NoteKind
@@ -327,8 +327,9 @@ def _attributed_total(records: Records) -> Iterator[Check]:
     attribution, kernels = records.attribution, records.record.main.kernels
     if attribution is None:
         return
-    found, total = attribution.attributed(), int(kernels.duration_ps.sum())
-    parts = int(kernels.duration_ps[found].sum()), int(kernels.duration_ps[~found].sum())
+    found, duration_ps = attribution.attributed(), possible_duration_ps(kernels)
+    total = int(duration_ps.sum())
+    parts = int(duration_ps[found].sum()), int(duration_ps[~found].sum())
     yield Check(
         "attributed + unattributed = kernel time",
         _holds(sum(parts) == total and not attribution.check(kernels)),
