@@ -74,6 +74,10 @@ fuzz: env ## Damaged captures for FUZZ_SECONDS; FUZZ_FILES= whole captures to da
 	$(BIN)/python tools/fuzz.py --mutants $(FUZZ_MUTANTS) --seconds $(FUZZ_SECONDS) \
 		$$(find out/small -name 'node.*') $(FUZZ_FILES)
 
+.PHONY: bench
+bench: env ## Reading of large captures; JAX_PYTHON= a Python with jax, to compare with
+	$(BIN)/python benchmarks/read_xplane.py $(if $(JAX_PYTHON),--jax-python $(JAX_PYTHON))
+
 ##@ Develop
 
 .PHONY: format

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from mutants import mutant
 
-COMMANDS = ("info", "verdict", "attribute", "report")
+COMMANDS = ("info", "verdict", "attribute", "verdict", "attribute", "report")
 RIGHT_ENDS = ("done", "partial", "refused")
 MAX_GROWTH_MIB = 1024
 _WORDS = {0: "done", 1: "refused", 2: "refused", 3: "partial"}
