@@ -7,8 +7,8 @@ data; what it writes appears whole or not at all.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from os import cpu_count
 from pathlib import Path
@@ -24,7 +24,9 @@ from explane.analysis.investigate import (
 from explane.analysis.investigation import Investigation, SourceFile
 from explane.analysis.line_times import line_times
 from explane.analysis.overview import labelled_ops, overview
+from explane.analysis.run_notes import with_notes
 from explane.capture.discover import Discovery, HostFiles, discover
+from explane.capture.hosts import HostIdentity, copies, host_notes, identify
 from explane.capture.load import load_host
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError
@@ -50,12 +52,20 @@ from explane.report.write import (
 )
 from explane.workers import worker_processes
 
-HostAnalysis = Callable[[HostFiles, Options, Progress], Investigation]
+HostAnalysis = Callable[[HostFiles, Options, Progress], "HostResult"]
 
 SIMULATED_NOTE: Final = (
     "This capture is simulated: a real compiled program with invented times. It shows what a "
     "report looks like; it says nothing about any GPU."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HostResult:
+    """Results on one process, and what tells its capture from those of others."""
+
+    investigation: Investigation
+    identity: HostIdentity
 
 
 def investigate(
@@ -265,22 +275,22 @@ def demo(output: Path, options: Options, progress: Progress = NULL) -> Outcome:
     return replace(outcome, lines=(SIMULATED_NOTE, *outcome.lines))
 
 
-def _full(files: HostFiles, options: Options, progress: Progress) -> Investigation:
+def _full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     with progress.stage(f"reading {files.host}"):
         record = load_host(files)
-    return investigate_host(record, options, progress)
+    return HostResult(investigate_host(record, options, progress), identify(record))
 
 
-def _verdict(files: HostFiles, _options: Options, progress: Progress) -> Investigation:
+def _verdict(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
     with progress.stage(f"reading {files.host}"):
         record = load_host(files, ReadOptions(programs=False))
-    return investigate_verdict(record, progress)
+    return HostResult(investigate_verdict(record, progress), identify(record))
 
 
-def _attribution(files: HostFiles, options: Options, progress: Progress) -> Investigation:
+def _attribution(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     with progress.stage(f"reading {files.host}"):
         record = load_host(files, ReadOptions(python_events=False))
-    return investigate_attribution(record, options, progress)
+    return HostResult(investigate_attribution(record, options, progress), identify(record))
 
 
 def _investigated(
@@ -291,7 +301,7 @@ def _investigated(
     Raises:
         CaptureError: No host can be used.
     """
-    results: list[Investigation] = []
+    results: list[HostResult] = []
     failed: list[CaptureError] = []
     for result in _each_host(found.hosts, analysis, options, progress):
         if isinstance(result, CaptureError):
@@ -300,17 +310,20 @@ def _investigated(
             results.append(result)
     if not results:
         raise failed[0]
-    merged = merge(results)
+    copied = copies([one.identity for one in results])
+    kept = [one for one in results if one.identity.host not in copied]
+    merged = merge([one.investigation for one in kept])
+    notes = host_notes([one.identity for one in kept])
     return replace(
-        merged,
-        sources=_sources(found, failed),
+        with_notes(merged, notes),
+        sources=_sources(found, failed, copied),
         partial=merged.partial or bool(failed),
     )
 
 
 def _each_host(
     hosts: Sequence[HostFiles], analysis: HostAnalysis, options: Options, progress: Progress
-) -> list[Investigation | CaptureError]:
+) -> list[HostResult | CaptureError]:
     """One result per host, in order; several hosts run in several processes."""
     jobs = min(options.jobs or cpu_count() or 1, len(hosts))
     if jobs < 2:
@@ -325,7 +338,7 @@ def _each_host(
 
 def _tried(
     analysis: HostAnalysis, options: Options, progress: Progress, files: HostFiles
-) -> Investigation | CaptureError:
+) -> HostResult | CaptureError:
     """The result of one host, or why it can't be used."""
     try:
         return analysis(files, options, progress)
@@ -333,9 +346,17 @@ def _tried(
         return error
 
 
-def _sources(found: Discovery, failed: Sequence[CaptureError]) -> tuple[SourceFile, ...]:
+def _sources(
+    found: Discovery, failed: Sequence[CaptureError], copied: Mapping[str, str]
+) -> tuple[SourceFile, ...]:
     """Files that were used and files that were not, by name inside their run."""
     problems = {error.subject: error.reason for error in failed}
+    problems |= {
+        str(path): f"all its GPU events are in the capture of {copied[files.host]}: a copy of it"
+        for files in found.hosts
+        for path in (files.xplane, files.trace_json)
+        if path is not None and files.host in copied
+    }
     sources = [
         SourceFile(path.name, str(path) not in problems, problems.get(str(path), files.host))
         for files in found.hosts

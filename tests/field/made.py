@@ -87,7 +87,7 @@ class Job:
         call_name: str = "cuLaunchKernel",
         **stats: StatValue,
     ) -> int:
-        """A kernel and its call; `op=""` takes the label away, `launch` may be a start or False."""
+        """A kernel and its call; `op=""`: no label; `launch`: the call's start, or False."""
         self.n_calls += 1
         label = name if op is None else op
         if label:

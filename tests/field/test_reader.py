@@ -287,9 +287,7 @@ def test_a_cut_gzip_is_partial_and_a_good_xplane_beside_it_is_used(
 
 
 @pytest.mark.parametrize("kind", ["crc", "garbage", "plain .gz", "gzip .json", "two members"])
-def test_json_in_any_wrapping_is_told_by_its_bytes(
-    good: Space, tmp_path: Path, kind: str
-) -> None:
+def test_json_in_any_wrapping_is_told_by_its_bytes(good: Space, tmp_path: Path, kind: str) -> None:
     data, raw = packed(good), json.dumps(good.to_json()).encode()
     made = {
         "crc": data[:-8] + bytes([data[-8] ^ 1]) + data[-7:],

@@ -5,6 +5,7 @@ Works on identities, which are small enough to travel between the processes that
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from explane.capture.model import I64, Capture, HostCapture, Note, NoteKind
 from explane.units import PS_PER_NS, format_ps
 
-_FIELDS = 4
+_FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class HostIdentity:
         machine: Stored host name; the label when none is stored.
         ordinals: Ordinals of its GPU planes.
         window_ns: Wall-clock start and stop of the session; None when the file has none.
-        kernels: Device, start, length and correlation id of every GPU event; shape (n, 4).
+        kernels: Device, start, length, correlation id and checksum of the name of every GPU event;
+            shape (n, 5).
     """
 
     host: str
@@ -42,7 +44,10 @@ def identify(record: HostCapture) -> HostIdentity:
     """The identity of one process's capture."""
     capture = record.main
     kernels = capture.kernels
-    columns = (kernels.device, kernels.start_ps, kernels.duration_ps, kernels.correlation_id)
+    sums = [zlib.crc32(text.encode("utf-8", "replace")) for text in capture.strings]
+    names = np.array([*sums, 0], dtype=np.int64)[kernels.name]
+    times = (kernels.start_ps, kernels.duration_ps)
+    columns = (kernels.device, *times, kernels.correlation_id, names)
     return HostIdentity(
         host=capture.host,
         source=capture.source,
