@@ -18,6 +18,7 @@ import numpy.typing as npt
 from explane.analysis.alignment import Scores
 from explane.analysis.attribute_distinct import distinct, order_by
 from explane.analysis.attribute_frames import Frames
+from explane.analysis.attribute_names import KernelClass
 from explane.analysis.attribute_scores import FITTING, STRONG
 from explane.analysis.attribute_windows import Places, ProgramKernels
 
@@ -27,6 +28,8 @@ _ENOUGH: Final = 2.0
 _SELDOM: Final = 0.2
 _RARE: Final = 6
 """A slot counts when at least one launch in so many filled it; fewer are misplaced kernels."""
+_HELPERS: Final = (-1 - KernelClass.GEMM_TAIL, -1 - KernelClass.CONVOLUTION_HEAD)
+"""Keys of kernels that come with a main kernel, so they don't own its place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +103,7 @@ class _Taken:
         counted = zip(table.rows(), table.counts.tolist(), strict=True)
         for code, ((f, k, p, n), count) in enumerate(counted):
             self.votes.setdefault((f, k), []).append(_Vote(count, p, code))
-            if n == 0 and count > best.get((f, p), 0):
+            if n == 0 and k not in _HELPERS and count > best.get((f, p), 0):
                 best[f, p], self.owner[f, p] = count, k
 
     def slots_of(self, frame: int, key: int, n_usual: int, likely: Ints | None) -> Ints:
