@@ -75,8 +75,9 @@ fuzz: env ## Damaged captures for FUZZ_SECONDS; FUZZ_FILES= whole captures to da
 		$$(find out/small -name 'node.*') $(FUZZ_FILES)
 
 .PHONY: bench
-bench: env ## Reading of large captures; JAX_PYTHON= a Python with jax, to compare with
-	$(BIN)/python benchmarks/read_xplane.py $(if $(JAX_PYTHON),--jax-python $(JAX_PYTHON))
+bench: env ## Reading of large captures against jax's own reader; JAX_PYTHON= a Python with jax
+	@[ -n "$(JAX_PYTHON)" ] || { echo "say which Python has jax: make bench JAX_PYTHON=…" >&2; exit 2; }
+	$(BIN)/python benchmarks/read_xplane.py --jax-python "$(JAX_PYTHON)"
 
 ##@ Develop
 

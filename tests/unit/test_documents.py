@@ -10,7 +10,7 @@ import pytest
 from explane.cli.application import COMMANDS
 from tests.shared import ROOT
 
-# The example is a written report without its tables; its README says that their links lead nowhere.
+# The example is a report without its tables; its README says that links to them lead nowhere.
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "skills").rglob("*.md")]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
