@@ -3,6 +3,7 @@
 The library in a few names, loaded when they are first asked for:
 
     investigate    captures to an `Investigation`: all results, as polars tables by name
+    pictures       an `Investigation` to its charts, which display themselves in Jupyter
     Options        choices that an investigation takes
     ExplaneError   base of every error meant for the user
 """
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
     from explane.app import investigate
     from explane.errors import ExplaneError
     from explane.options import Options
+    from explane.report.notebook import pictures
 
-__all__ = ["ExplaneError", "Investigation", "Options", "investigate"]
+__all__ = ["ExplaneError", "Investigation", "Options", "investigate", "pictures"]
 
 _PLACES = {
     "ExplaneError": "explane.errors",
     "Investigation": "explane.analysis.investigation",
     "Options": "explane.options",
     "investigate": "explane.app",
+    "pictures": "explane.report.notebook",
 }
 
 

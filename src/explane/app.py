@@ -69,12 +69,14 @@ class HostResult:
 
 
 def investigate(
-    captures: Sequence[str | Path], options: Options | None = None, progress: Progress = NULL
+    captures: str | Path | Sequence[str | Path],
+    options: Options | None = None,
+    progress: Progress = NULL,
 ) -> Investigation:
     """All results on one run: every host in it, merged.
 
     Args:
-        captures: Files, run folders, `plugins/profile`, log dirs, or several of these.
+        captures: A file, run folder, `plugins/profile` or log dir, or several of these.
         options: Choices; None for the defaults.
         progress: Told what is being done.
 
@@ -83,8 +85,9 @@ def investigate(
         UsageError: An option or path can't be meant.
     """
     chosen = options or Options()
+    paths = [captures] if isinstance(captures, str | Path) else captures
     with progress.stage("looking for captures"):
-        found = discover(captures)
+        found = discover(paths)
     return _investigated(found, _full, chosen, progress)
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -36,3 +37,5 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     assert names["slowest"]["duration_ps"] > 0
     classes = set(names["by_class"]["match"].to_list())  # type: ignore[index]
     assert {"name", "order"} <= classes
+    svg = names["swimlanes"]._repr_svg_()  # type: ignore[attr-defined]
+    assert ElementTree.fromstring(svg).tag.endswith("svg")

@@ -21,6 +21,7 @@ from explane.report.sections.comparison import (
     changed_work,
     comparable,
     compared_findings,
+    compared_glance,
     compared_lines,
     compared_ops,
     compared_steps,
@@ -50,7 +51,8 @@ def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
         changed_work(context),
         predictions(context),
     )
-    return Document("Two captures compared", spans("A is ", a, "; B is ", b, "."), (), sections)
+    subtitle = spans("A is ", a, "; B is ", b, ".")
+    return Document("Two captures compared", subtitle, compared_glance(context), sections)
 
 
 def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str, ...]:
@@ -61,7 +63,7 @@ def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str,
         folder: Where to; it must have been entered.
 
     Returns:
-        The findings as lines for a terminal.
+        The summary as lines for a terminal.
 
     Raises:
         OSError: When a file can't be written.
@@ -77,14 +79,14 @@ def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str,
         record.files[name] = file_digest(folder.file(name))
     book = ClaimBook(tables)
     document = build_comparison(book, charts.keys())
-    findings = document.sections[0].blocks
+    summary = (*document.summary, *document.sections[0].blocks)
     record.texts["compare.md"] = to_markdown(document)
-    record.texts["summary.txt"] = to_plain_text(document.title, findings)
+    record.texts["summary.txt"] = to_plain_text(document.title, summary)
     page = to_html(document, PageCharts({stem: to_vega(chart) for stem, chart in charts.items()}))
     folder.write_text("compare.html", page)
     record.page = read_page("compare.html", page)
     write_texts(folder, record, book)
-    return plain_lines(findings)
+    return plain_lines(summary)
 
 
 def _charts(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:

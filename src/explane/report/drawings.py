@@ -39,7 +39,7 @@ def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
     Args:
         tables: Written tables by file stem.
     """
-    described = _descriptions(tables)
+    described = descriptions(tables)
     pictures = {stem: to_svg(description) for stem, description in described.items()}
     charts = {stem: to_vega(d) for stem, d in described.items() if stem != SWIMLANES}
     if SWIMLANES not in described:
@@ -50,7 +50,8 @@ def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
     return Drawings(pictures, PageCharts(charts, lanes), pixel_ps(events))
 
 
-def _descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
+def descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
+    """Vega-Lite of each chart that the tables have rows for, by stem."""
     described: dict[str, dict[str, object]] = {}
     makers = {
         SWIMLANES: ("swimlane", swimlane_chart),

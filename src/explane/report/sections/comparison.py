@@ -32,12 +32,15 @@ _B_LINE: Final = "b_source_file || ':' || CAST(b_source_line AS VARCHAR)"
 _MOST: Final = 3
 
 
+def compared_glance(context: Context) -> tuple[Block, ...]:
+    """What stands at the head: both verdicts and what became of the step."""
+    return tuple(Paragraph(line, "lead") for line in (*_verdicts(context), *_step(context)))
+
+
 def compared_findings(context: Context) -> Section:
-    """The most important differences, each with its noise."""
+    """The most important differences below the step itself, each with its noise."""
     lines = [
         *_qualified(context),
-        *_verdicts(context),
-        *_step(context),
         *_largest(context),
         *_changed_work(context),
         *_outcomes(context),
@@ -262,14 +265,14 @@ def _figures(context: Context, unit: str) -> list[Column]:
     """Both sides with their ranges, the difference and its noise."""
     return [
         context.column("a", "A", unit),
-        context.column("a_low", "A least", unit),
-        context.column("a_high", "A most", unit),
         context.column("b", "B", unit),
-        context.column("b_low", "B least", unit),
-        context.column("b_high", "B most", unit),
         context.column("difference", "B minus A", unit),
         context.column("change_ratio", "change", "ratio"),
         context.column("noise", "noise", "word"),
+        context.column("a_low", "A least", unit),
+        context.column("a_high", "A most", unit),
+        context.column("b_low", "B least", unit),
+        context.column("b_high", "B most", unit),
     ]
 
 
