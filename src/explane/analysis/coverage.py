@@ -27,6 +27,8 @@ MISSING_RATIO: Final = 0.1
 BAD_TIME_RATIO: Final = 0.01
 #: Below this share of GPU work in the host's window, and without steps, nothing can be said.
 NEGLIGIBLE_RATIO: Final = 0.01
+#: So many inferred steps after the first are a loop, however short beside the capture.
+LEAST_INFERRED_STEPS: Final = 3
 #: Share of graph launches whose number of kernels changes from step to step.
 UNEVEN_RATIO: Final = 0.1
 # Limits of the collectors (CUPTI 2 Mi, ROCm 4 Mi records): exactly so many events were cut off.
@@ -208,15 +210,25 @@ def _clocks(latency: Latency) -> Iterator[str]:
 
 
 def _negligible_work(capture: Capture, steps: Steps) -> Iterator[str]:
-    """Hardly any GPU work in the window, and no step after another: the wrong moment."""
-    host = host_window(capture)
-    if host is None or np.any(steps.complete & (steps.index > 0)):
-        return
-    good = capture.kernels.time_ok
+    """Hardly any GPU work in the window, and no step after another: the wrong moment.
+
+    A few executions of one program are no steps by themselves; markers are.
+    """
+    whole = steps.index[steps.complete & (steps.index > 0)]
+    least = 1 if steps.source == "marker" else LEAST_INFERRED_STEPS
+    text = small_window(capture)
+    if text and len(np.unique(whole)) < least:
+        yield f"{text}: probably the wrong moment"
+
+
+def small_window(capture: Capture) -> str:
+    """How little GPU work the captured time holds; empty when it is not negligible."""
+    host, good = host_window(capture), capture.kernels.time_ok
     busy = int(capture.kernels.duration_ps[good].sum())
-    length = host[1] - host[0]
-    if length > 0 and busy < NEGLIGIBLE_RATIO * length:
-        yield (
-            f"the window of {format_ps(length)} holds {format_ratio(busy / length, 2)} GPU work"
-            f" ({format_count(int(good.sum()))} GPU events): probably the wrong moment"
-        )
+    length = host[1] - host[0] if host else 0
+    if not 0 <= busy < NEGLIGIBLE_RATIO * length:
+        return ""
+    return (
+        f"the window of {format_ps(length)} holds {format_ratio(busy / length, 2)} GPU work"
+        f" ({format_count(int(good.sum()))} GPU events)"
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from explane.analysis.coverage import small_window
 from explane.capture.model import HostCapture, NoteKind
 
 TRUST_SCHEMA = {
@@ -213,6 +214,18 @@ def _coverage(inputs: TrustInputs) -> Iterator[TrustItem]:
             1,
             "Which GPU is late?",
             "captures of all hosts of the job, analysed as one run folder",
+        )
+    small = small_window(capture)
+    if small:
+        yield TrustItem(
+            "the captured time holds hardly any GPU work",
+            None,
+            None,
+            small,
+            "figures of the whole capture; those of complete steps stand for the steps only",
+            1,
+            "Is this the moment that matters?",
+            "a capture of some steps of the steady state",
         )
     active = set(inputs.kernels["device"].unique().to_list())
     silent = [d.ordinal for d in capture.devices if d.ordinal not in active]
