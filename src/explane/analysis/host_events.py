@@ -49,8 +49,9 @@ def names_like(capture: Capture, codes: I32, pattern: re.Pattern[str]) -> Bools:
         codes: Text codes, one per row; -1 never matches.
         pattern: Searched once in each distinct name.
     """
-    hit = np.zeros(len(capture.strings) + 1, dtype=bool)
-    for code in np.unique(codes[codes >= 0]).tolist():
+    hit, seen = (np.zeros(len(capture.strings) + 1, dtype=bool) for _ in range(2))
+    seen[codes] = True  # a missing code marks the place behind the last string
+    for code in np.flatnonzero(seen[:-1]).tolist():
         hit[code] = pattern.search(capture.strings[code]) is not None
     return hit[codes]
 

@@ -2,7 +2,8 @@
 
 An interval is `[start, end)`; an empty or negative one (`end <= start`) covers nothing. A *group*
 is any small integer (a stream, a device, a thread): intervals of different groups never meet.
-All operations sort once and sweep, so their cost is n log n in the number of intervals.
+All operations sort once and sweep, so their cost is n log n in the number of intervals; what is
+sorted already is not sorted again.
 
     events     ├──────┤   ├───┤        ├──┤
                   ├─────┤     ├──┤            (touching and overlapping ones are one)
@@ -73,8 +74,7 @@ def union(parts: Intervals) -> Intervals:
 
     Empty intervals vanish; touching ones become one.
     """
-    parts = parts.take(parts.end_ps > parts.start_ps)
-    parts = parts.take(np.lexsort((parts.start_ps, parts.group)))
+    parts = _sorted(_lasting(parts))
     if not len(parts):
         return parts
     reach = running_end(parts)
@@ -84,20 +84,42 @@ def union(parts: Intervals) -> Intervals:
     return Intervals(parts.group[begins], parts.start_ps[begins], reach[last])
 
 
+def _lasting(parts: Intervals) -> Intervals:
+    """The intervals that are not empty."""
+    lasts = parts.end_ps > parts.start_ps
+    return parts if lasts.all() else parts.take(lasts)
+
+
+def _sorted(parts: Intervals) -> Intervals:
+    """The intervals by group and start."""
+    group, start = parts.group, parts.start_ps
+    same = group[1:] == group[:-1]
+    in_order = (group[1:] > group[:-1]) | (same & (start[1:] >= start[:-1]))
+    return parts if in_order.all() else parts.take(np.lexsort((start, group)))
+
+
 def running_end(parts: Intervals) -> I64:
     """The latest end so far within its group, for intervals sorted by group.
 
-    Ends are replaced by their ranks before groups are laid side by side: adding an offset per
-    group to the times themselves could overflow.
+    Groups are laid side by side by an offset of each. Where that could overflow, ends are
+    replaced by their ranks first.
     """
-    n = len(parts)
-    order = np.argsort(parts.end_ps, kind="stable")
+    n, end = len(parts), parts.end_ps
+    if not n:
+        return end
+    block = np.zeros(n, dtype=np.int64)
+    np.cumsum(parts.group[1:] != parts.group[:-1], out=block[1:])
+    low, high = int(end.min()), int(end.max())
+    reach = high - low + 1
+    if (int(block[-1]) + 1) * reach + max(abs(low), abs(high)) < np.iinfo(np.int64).max:
+        offset = block * reach
+        shifted: I64 = np.maximum.accumulate(end + offset) - offset
+        return shifted
+    order = np.argsort(end, kind="stable")
     rank = np.empty(n, dtype=np.int64)
     rank[order] = np.arange(n)
-    block = np.zeros(n, dtype=np.int64)
-    block[1:] = np.cumsum(parts.group[1:] != parts.group[:-1])
     highest = np.maximum.accumulate(block * n + rank) - block * n
-    return parts.end_ps[order[highest]]
+    return end[order[highest]]
 
 
 def length_by_group(parts: Intervals, n_groups: int) -> I64:
@@ -127,22 +149,22 @@ def hull(parts: Intervals, n_groups: int) -> tuple[I64, I64]:
     return low, high
 
 
-def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[I64]]:
-    """Sorted edges of several sets and, after each edge, how many intervals of each set cover.
+def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[npt.NDArray[np.int8]]]:
+    """Sorted edges of the unions of several sets, and which sets cover the time after each edge.
 
     Returns:
-        group and time of each edge, and one coverage column per set.
+        group and time of each edge, and one column per set: 1 where it covers, else 0.
     """
-    kept = [s.take(s.end_ps > s.start_ps) for s in sets]
+    kept = [union(s) for s in sets]
     group = np.concatenate([np.concatenate((s.group, s.group)) for s in kept])
     time = np.concatenate([np.concatenate((s.start_ps, s.end_ps)) for s in kept])
     order = np.lexsort((time, group))
     coverage, first = [], 0
     for part in kept:
-        delta = np.zeros(len(time), dtype=np.int64)
+        delta = np.zeros(len(time), dtype=np.int8)
         delta[first : first + len(part)] = 1
         delta[first + len(part) : first + 2 * len(part)] = -1
-        coverage.append(np.cumsum(delta[order]))
+        coverage.append(np.cumsum(delta[order], dtype=np.int8))
         first += 2 * len(part)
     return group[order], time[order], coverage
 

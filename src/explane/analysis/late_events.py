@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.host_causes import host_events_of
+from explane.analysis.host_events import thread_bounds
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import StepGraph
 from explane.capture.model import I64
@@ -96,17 +97,24 @@ def _largest_inside(facts: StepFacts, rows: I64, since: I64, until: I64) -> I64:
         return rows
     marked = np.flatnonzero((rows >= 0) & (events.step_num[rows] >= 0))[:_MOST_MARKED]
     better = rows.copy()
-    for index in marked.tolist():
-        marker, begin, end = int(rows[index]), since[index], until[index]
-        inside = np.flatnonzero(
-            (events.thread == events.thread[marker])
-            & (events.step_num < 0)
-            & (events.start_ps < end)
-            & (events.end_ps > begin)
-        )
-        shared = np.minimum(events.end_ps[inside], end) - np.maximum(
-            events.start_ps[inside], begin
-        )
-        if len(inside):
-            better[index] = inside[np.argmax(shared)]
+    first, last = thread_bounds(facts.capture)
+    for thread in np.unique(events.thread[rows[marked]]).tolist():
+        own = slice(int(first[thread]), int(last[thread]))
+        for index in marked[events.thread[rows[marked]] == thread].tolist():
+            found = _largest_of(facts, own, int(since[index]), int(until[index]))
+            better[index] = found if found >= 0 else rows[index]
     return better
+
+
+def _largest_of(facts: StepFacts, own: slice, begin: int, end: int) -> int:
+    """The event of one thread, no marker, with most time between two moments; -1 for none."""
+    events = facts.capture.host_events
+    begun = own.start + int(np.searchsorted(events.start_ps[own], end))
+    near = slice(own.start, begun)
+    start, stop = events.start_ps[near], events.start_ps[near] + events.duration_ps[near]
+    inside = np.flatnonzero((stop > begin) & (events.step_num[near] < 0))
+    if not len(inside):
+        return -1
+    shared = np.minimum(stop[inside], end) - np.maximum(start[inside], begin)
+    largest = int(np.argmax(shared))
+    return int(inside[largest] + own.start)

@@ -78,6 +78,9 @@ def innermost(
 
 def _containing_any(start_ps: I64, end_ps: I64, moments: I64) -> I64:
     """Rows of the events that contain at least one of the sorted moments."""
-    first = np.searchsorted(moments, start_ps, side="left")
-    last = np.searchsorted(moments, end_ps, side="left")
-    return np.flatnonzero(last > first)
+    if not len(moments):
+        return np.zeros(0, dtype=np.int64)
+    near = np.flatnonzero((start_ps <= moments[-1]) & (end_ps > moments[0]))
+    first = np.searchsorted(moments, start_ps[near], side="left")
+    last = np.searchsorted(moments, end_ps[near], side="left")
+    return near[last > first]

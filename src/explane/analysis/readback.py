@@ -12,12 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from explane.analysis.host_causes import dispatch_thread
-from explane.analysis.host_events import WAIT, names_like
 from explane.analysis.intervals import covered_in_windows, intervals, union
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import StepGraph
-from explane.capture.model import I64
 
 _LATEST_RATIO: Final = 0.1
 """A wait may outlast the last kernel before the step by this share of the step's length."""
@@ -48,8 +45,8 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
         return None
     first_call = int(capture.launches.start_ps[step.launches[0]])
     end = int(capture.kernels.end_ps[step.kernels].max(initial=step.origin_ps))
-    waits = _waits(facts)
     events = capture.host_events
+    waits = facts.wait_rows[events.thread[facts.wait_rows] == facts.dispatch_thread]
     limit = step.origin_ps + int(_LATEST_RATIO * (end - step.origin_ps))
     across = (events.start_ps[waits] < step.origin_ps) & (events.end_ps[waits] >= step.origin_ps)
     across &= events.end_ps[waits] <= min(first_call, limit)
@@ -60,12 +57,3 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
     window = np.array([step.origin_ps]), np.array([end])
     waited_ps = int(covered_in_windows(waited, *window)[0])
     return Readback(capture.text(int(events.name[longest])), end - step.origin_ps - waited_ps)
-
-
-def _waits(facts: StepFacts) -> I64:
-    """Rows of host events in which the dispatching thread waits."""
-    capture = facts.capture
-    events = capture.host_events
-    thread = dispatch_thread(capture)
-    mine = (events.thread == thread) & (events.duration_ps > 0)
-    return np.flatnonzero(mine & names_like(capture, events.name, WAIT))

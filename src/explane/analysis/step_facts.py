@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from explane.analysis.attribution import Attribution
 from explane.analysis.collective_match import MatchedCollectives
+from explane.analysis.host_causes import dispatch_thread
+from explane.analysis.host_events import WAIT, names_like
 from explane.analysis.latency import launch_latency
 from explane.analysis.launches import LaunchJoin
 from explane.capture.model import I64, Capture
@@ -44,6 +46,18 @@ class StepFacts:
         latency = launch_latency(self.capture, self.join)
         lag: I64 = latency.call_ps + latency.floor_ps
         return lag
+
+    @cached_property
+    def dispatch_thread(self) -> int:
+        """Thread that gives the devices their work; -1 when none is known."""
+        return dispatch_thread(self.capture)
+
+    @cached_property
+    def wait_rows(self) -> I64:
+        """Rows of the host events, of any thread, in which the host only waits."""
+        events = self.capture.host_events
+        waits = names_like(self.capture, events.name, WAIT)
+        return np.flatnonzero(waits & (events.duration_ps > 0))
 
     def best_transfer_ps(self, rows: I64) -> I64:
         """Transfer time of some kernels at the best rate seen among all collectives.

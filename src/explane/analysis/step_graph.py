@@ -28,7 +28,6 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.event_graph import EdgeList, EventGraph
-from explane.analysis.host_events import WAIT, names_like
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_joins import Joins, find_joins
 from explane.capture.model import I64, Kind
@@ -251,11 +250,13 @@ class _Builder:
     def _waits(self, part: I64, call_start: I64, first: int) -> None:
         """Calls of one thread that came after a wait of the host for the GPU."""
         events = self.facts.capture.host_events
-        waits = np.flatnonzero(names_like(self.facts.capture, events.name, WAIT))
-        waits = waits[events.duration_ps[waits] > 0]
+        waits = self.facts.wait_rows
         if not len(waits) or not self.n:
             return
         by_end = np.argsort(self.end, kind="stable")
+        first_end, last_end = self.end[by_end[0]], self.end[by_end[-1]]
+        near = (events.start_ps[waits] < last_end) & (events.end_ps[waits] >= first_end)
+        waits = waits[near]
         place = np.searchsorted(self.end[by_end], events.end_ps[waits], side="right") - 1
         kernel = by_end[np.maximum(place, 0)]
         awaited = (place >= 0) & (self.end[kernel] > events.start_ps[waits])
