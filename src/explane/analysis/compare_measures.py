@@ -70,18 +70,15 @@ def step_lengths(side: Side) -> pl.DataFrame:
 
 
 def _measures(side: Side) -> pl.DataFrame:
-    kernels, rows = side.kernels, side.investigation.tables["rows"]
-    launches = rows.filter(pl.col("first_of_launch")).join(
-        side.windows.select(STEP), on=list(STEP), how="semi"
-    )
-    if not side.n_steps:
-        launches = rows.filter(pl.col("first_of_launch"))
-    counted = kernels.with_columns(pl.lit(1).alias("one"))
+    rows = side.investigation.tables["rows"]
+    if side.n_steps:
+        rows = rows.join(side.windows.select(STEP), on=list(STEP), how="semi")
+    kernels = side.kernels.with_columns(pl.lit(1).alias("one"))
     figures = {
         "kernel_time": (kernels, "duration_ps"),
-        "n_kernels": (counted, "one"),
-        "n_graph_kernels": (counted.filter(pl.col("in_graph").cast(pl.Boolean)), "one"),
-        "n_launches": (launches.with_columns(pl.lit(1).alias("one")), "one"),
+        "n_kernels": (kernels, "one"),
+        "n_graph_kernels": (kernels, "in_graph"),
+        "n_launches": (rows, "first_of_launch"),
     }
     if side.n_steps:
         budgets = side.investigation.tables["step_budgets"]
