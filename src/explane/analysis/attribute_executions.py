@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,17 +46,10 @@ def executions_of(
     np.maximum.at(last, execution, rows[found])
     on = np.zeros(n, dtype=np.int64)
     on[execution] = device[found]
-    return tuple(
-        Execution(
-            schedule.program_id,
-            int(on[i]),
-            int(first[i]),
-            int(last[i]),
-            int(fixed + open_found[i] + taken[i]),
-            int(max(fixed + open_found[i] + taken[i] - n_found[i], 0)),
-        )
-        for i in range(n)
-    )
+    expected = fixed + open_found + taken
+    missing = np.maximum(expected - n_found, 0)
+    columns = (column.tolist() for column in (on, first, last, expected, missing))
+    return tuple(map(Execution, repeat(schedule.program_id), *columns))
 
 
 def _repeats(schedule: Schedule) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -11,13 +11,14 @@ agree, whether they do, and why not when the reason is known. `holds` is one of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from explane.analysis.attribution import Attribution, possible_duration_ps
+from explane.analysis.attribution import Attribution, Execution, possible_duration_ps
 from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.launches import LaunchJoin
 from explane.capture.model import Capture, HostCapture, Kind, NoteKind
@@ -221,13 +222,9 @@ def _executions_equal(records: Records) -> Iterator[Check]:
     devices = np.unique(records.record.main.kernels.device)
     if attribution is None or not attribution.executions or len(devices) < 2:
         return
-    for program_id in sorted({e.program_id for e in attribution.executions}):
-        counts = {
-            int(d): sum(
-                e.program_id == program_id and e.device == d for e in attribution.executions
-            )
-            for d in devices
-        }
+    runs = Counter((e.program_id, e.device) for e in attribution.executions)
+    for program_id in sorted({program_id for program_id, _ in runs}):
+        counts = {int(d): runs[program_id, int(d)] for d in devices}
         low, high = min(counts.values()), max(counts.values())
         runs_on = [d for d, n in counts.items() if n]
         single = len(runs_on) == 1
@@ -285,8 +282,10 @@ def _expected_kernels(records: Records) -> Iterator[Check]:
             "no stored program was executed, or there is no HLO in the capture",
         )
         return
-    for program_id in sorted({e.program_id for e in attribution.executions}):
-        runs = [e for e in attribution.executions if e.program_id == program_id]
+    by_program: dict[int, list[Execution]] = {}
+    for execution in attribution.executions:
+        by_program.setdefault(execution.program_id, []).append(execution)
+    for program_id, runs in sorted(by_program.items()):
         missing = sum(e.n_missing for e in runs)
         expected = sum(e.n_expected for e in runs)
         short = sum(e.n_missing > 0 for e in runs)

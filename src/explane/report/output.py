@@ -49,6 +49,7 @@ class OutputFolder:
         self._new = self.target.with_name(f".{self.target.name}.explane-new")
         self._old = self.target.with_name(f".{self.target.name}.explane-old")
         self._inputs, self._force = tuple(inputs), force
+        self._digests: dict[str, str] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> OutputFolder:
@@ -93,6 +94,7 @@ class OutputFolder:
             ValueError: When it would lead outside.
         """
         path = self._new / relative
+        self._digests.pop(relative, None)
         if not path.resolve().is_relative_to(self._new) or path == self._new:
             raise ValueError(f"outside the output folder: {relative!r}")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,16 +108,26 @@ class OutputFolder:
         """Writes a file."""
         self.file(relative).write_bytes(content)
 
+    def digest(self, relative: str) -> str:
+        """SHA-256 of a file that has been written; it is read once, also for the marker."""
+        if relative not in self._digests:
+            self._digests[relative] = file_digest(self._new / relative)
+        return self._digests[relative]
+
     def _finish(self) -> None:
         """Marks the folder and puts it in its place."""
         try:
             refuse_unsafe(self.target, self._inputs, self._force)
-            marker = {"written_by": "explane", "files": digests(self._new)}
+            marker = {"written_by": "explane", "files": self._all_digests()}
             text = json.dumps(marker, indent=1, ensure_ascii=False)
             (self._new / MARKER).write_text(text + "\n", encoding="utf-8")
             put_in_place(self._new, self.target, self._old)
         except OSError as error:
             raise _cannot_write(self.target, error) from error
+
+    def _all_digests(self) -> dict[str, str]:
+        """SHA-256 of every file, by slash-separated path, sorted."""
+        return {name: self.digest(name) for name in _names(self._new)}
 
 
 def refuse_unsafe(target: Path, inputs: Sequence[Path] = (), force: bool = False) -> None:
@@ -158,8 +170,13 @@ def resolved(path: Path) -> Path:
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file in a folder but the marker, by slash-separated path, sorted."""
+    return {name: file_digest(folder / name) for name in _names(folder)}
+
+
+def _names(folder: Path) -> list[str]:
+    """Slash-separated paths of the files in a folder, sorted, without the marker."""
     files = sorted(p for p in folder.rglob("*") if not p.is_dir() and p != folder / MARKER)
-    return {p.relative_to(folder).as_posix(): file_digest(p) for p in files}
+    return [p.relative_to(folder).as_posix() for p in files]
 
 
 def file_digest(path: Path) -> str:

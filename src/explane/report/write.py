@@ -25,7 +25,7 @@ from explane.report.facts import fact_tables
 from explane.report.filenames import safe_file_name
 from explane.report.html import to_html
 from explane.report.markdown import to_markdown
-from explane.report.output import OutputFolder, file_digest
+from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
 from explane.report.tables import column_kinds, write_csv, write_parquet, written
 
@@ -55,13 +55,13 @@ def write_report(
         place = "attribution" if stem in ATTRIBUTION_TABLES else "tables"
         record.tables[stem] = write_table(folder, f"{place}/{stem}", frame, parquet=True)
     for name in _write_programs(investigation.programs, folder, "attribution/"):
-        record.files[name] = file_digest(folder.file(name))
+        record.files[name] = folder.digest(name)
     book = ClaimBook(tables)
     drawings = draw(tables)
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
-        record.files[name] = file_digest(folder.file(name))
+        record.files[name] = folder.digest(name)
     document = build_report(book, drawings.pictures.keys(), drawings.pixel_ps)
     summary = (*document.summary, *document.sections[0].blocks)
     record.texts["report.md"] = to_markdown(document)
@@ -94,7 +94,7 @@ def write_attribution(
         if stem in tables:
             record.tables[stem] = write_table(folder, stem, tables[stem], parquet=False)
     for name in _write_programs(investigation.programs, folder, ""):
-        record.files[name] = file_digest(folder.file(name))
+        record.files[name] = folder.digest(name)
     book = ClaimBook({stem: tables[stem] for stem in record.tables})
     title, blocks = attribution_summary(book)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
@@ -138,16 +138,15 @@ def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
 
 def write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
     """Writes a table; what claims.json records of it."""
-    csv = folder.file(f"{stem}.csv")
-    write_csv(frame, csv)
-    twin = folder.file(f"{stem}.parquet") if parquet else None
-    if twin is not None:
-        write_parquet(frame, twin)
+    csv, twin = f"{stem}.csv", f"{stem}.parquet" if parquet else ""
+    write_csv(frame, folder.file(csv))
+    if twin:
+        write_parquet(frame, folder.file(twin))
     return TableFile(
-        file=f"{stem}.csv",
-        parquet=f"{stem}.parquet" if parquet else "",
-        sha256=file_digest(csv),
-        parquet_sha256=file_digest(twin) if twin is not None else "",
+        file=csv,
+        parquet=twin,
+        sha256=folder.digest(csv),
+        parquet_sha256=folder.digest(twin) if twin else "",
         columns=column_kinds(frame),
     )
 
