@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,10 @@ from tests.field.made import (
 )
 from tests.shared import capture_dir, require_shared
 
-COPY = {"op": "", "memcpy_details": "kind_src:device kind_dst:host size:4 dest:0 async:1"}
+COPY: dict[str, Any] = {
+    "op": "",
+    "memcpy_details": "kind_src:device kind_dst:host size:4 dest:0 async:1",
+}
 
 
 def host_only(*events: str, n: int = 50, launches: int = 0) -> Space:

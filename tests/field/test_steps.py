@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from explane.analysis.parts import PARTS
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Causes, Scenario, Tracer
 from explane.synth.simulate import simulate, write_capture
@@ -26,7 +28,10 @@ from tests.field.made import (
 )
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-H2D = {"op": "", "memcpy_details": "kind_src:pinned kind_dst:device size:1000000 dest:0 async:1"}
+H2D: dict[str, Any] = {
+    "op": "",
+    "memcpy_details": "kind_src:pinned kind_dst:device size:1000000 dest:0 async:1",
+}
 
 
 # ------------------------------------------------------------------------- what a step is
@@ -138,8 +143,11 @@ def test_a_function_compiled_anew_each_step_is_listed_and_not_merged(tmp_path: P
     found = analysed(job.space(), tmp_path)
     assert {r["program_id"] for r in rows(found, "ops")} == {10, 11, 12, 13, 14}
     assert {r["program"] for r in rows(found, "ops")} == {"jit_step"}
-    text = verdict(found)["reason"] + doubts(found) + str(rows(found, "advice"))
-    assert "compil" in text
+    assert "compiles for 2.000 s" in verdict(found)["reason"]
+    first = rows(found, "advice")[0]
+    assert first["cause"] == "recompile"
+    assert (first["low_ps"], first["high_ps"]) == (100 * MS * US, 500 * MS * US)
+    assert "jit_step ran as 5 programs" in first["evidence"]
 
 
 # ------------------------------------------------------------------------------ idle time
@@ -315,10 +323,8 @@ def test_idle_inside_graphs_is_a_range_with_its_reason(tmp_path: Path) -> None:
 
 def test_parts_of_the_step_add_up_and_hidden_time_stands_apart(tmp_path: Path) -> None:
     found = analysed(communicating(100, 50, 40).space(), tmp_path)
-    names = ("compute", "collective", "peer_late", "peer_host_late", "copy", "host_late")
     one = verdict(found)
-    names = (*names, "launch_call_long", "gap", "unexplained")
-    assert sum(one[f"{name}_ratio"] for name in names) == pytest.approx(1)
+    assert sum(one[f"{name}_ratio"] for name in PARTS) == pytest.approx(1)
     device = row(found, "devices", device=0)
     assert device["collective_time_ps"] == 6 * 90 * US
     assert device["exposed_collective_ps"] == 6 * 40 * US

@@ -167,17 +167,29 @@ def _noise_ps(lengths: pl.Series) -> int:
 def _recompile(
     host: str, steps: pl.DataFrame, evidence: Mapping[str, str]
 ) -> list[tuple[object, ...]]:
-    """Compilation inside the steps: the steps with it against those without."""
+    """Compilation inside the steps: the steps with it against those without.
+
+    Where every step compiles, what is left without the time that the host compiled is the least
+    that a step may take.
+    """
+    length = pl.col("end_ps") - pl.col("start_ps")
     compiled = steps.filter(pl.col("compile_ps") > 0)
     clean = steps.filter((pl.col("compile_ps") == 0) & (pl.col("complete") == 1))
-    if not compiled.height or not clean.height:
+    if not clean.height:
+        compiled = compiled.filter(pl.col("index") > 0)
+    if not compiled.height:
         return []
-    length = pl.col("end_ps") - pl.col("start_ps")
     now = int(compiled.select(length.median()).item())
-    low, high = clean.select(length.min().alias("low"), length.max().alias("high")).row(0)
-    saved = max(now - int(clean.select(length.median()).item()), 0)
     text = CAUSE_TEXTS["recompile"]
-    told = evidence.get("recompile", "") or f"{compiled.height} steps with compilation inside"
+    if clean.height:
+        low, high = clean.select(length.min().alias("low"), length.max().alias("high")).row(0)
+        saved = max(now - int(clean.select(length.median()).item()), 0)
+    else:
+        lost = pl.min_horizontal("compile_ps", length).median()
+        saved = int(compiled.select(lost).item())
+        low, high = now - saved, now
+    told = f"{compiled.height} steps with compilation inside"
+    told += f"; {evidence['recompile']}" if "recompile" in evidence else ""
     return [
         (
             0, "recompile", saved, saved / max(now, 1), now, low, high, "", text.assumption,

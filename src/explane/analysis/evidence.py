@@ -12,7 +12,7 @@ _WORTH_RATIO: Final = 0.1
 
 
 def causes_seen(
-    path: pl.DataFrame, stragglers: pl.DataFrame, roofline: pl.DataFrame
+    path: pl.DataFrame, stragglers: pl.DataFrame, roofline: pl.DataFrame, kernels: pl.DataFrame
 ) -> dict[str, str]:
     """Evidence by cause; causes without any are left out.
 
@@ -20,6 +20,7 @@ def causes_seen(
         path: Critical path of the median step.
         stragglers: GPUs that others waited for.
         roofline: Roofline table.
+        kernels: Kernel table, for the programs that ran.
     """
     seen = {
         "host_late": _top(path, ("host_late",), "during"),
@@ -28,6 +29,7 @@ def causes_seen(
         "copy": _top(path, ("memcpy", "memset"), "most in"),
         "straggler": _straggler(stragglers),
         "low_rate": _above_roof(roofline),
+        "recompile": _compiled_again(kernels),
     }
     return {cause: text for cause, text in seen.items() if text}
 
@@ -51,6 +53,15 @@ def _straggler(stragglers: pl.DataFrame) -> str:
         for device, caused_ps in most.select("device", "caused_wait_ps").iter_rows()
     ]
     return f"of the waiting in collectives {', '.join(shares)}; meanwhile: {most['doing'][0]}"
+
+
+def _compiled_again(kernels: pl.DataFrame) -> str:
+    """Functions of which several compiled programs ran."""
+    ran = kernels.filter(pl.col("program").is_not_null()).select("program", "program_id").unique()
+    several = ran.group_by("program").len("n").filter(pl.col("n") > 1)
+    named = several.sort("n", "program", descending=[True, False]).head(_MOST_NAMES)
+    texts = [f"{program} ran as {n} programs" for program, n in named.iter_rows()]
+    return ", ".join(texts)
 
 
 def _above_roof(roofline: pl.DataFrame) -> str:

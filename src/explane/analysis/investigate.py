@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from explane.analysis.advice import ADVICE_SCHEMA, advice_table
+from explane.analysis.advice import advice_table
 from explane.analysis.attribute import attribute
 from explane.analysis.attribution import Attribution
 from explane.analysis.budget import Budgets, stream_budgets
@@ -40,7 +40,7 @@ from explane.analysis.swimlane import swimlane_table
 from explane.analysis.trust import TrustInputs, new_capture_table, trust_items, trust_table
 from explane.analysis.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
-from explane.capture.model import HostCapture
+from explane.capture.model import MISSING, HostCapture
 from explane.capture.program import Program
 from explane.options import Options
 from explane.progress import NULL, Progress
@@ -211,7 +211,7 @@ def _step_tables(
     bus_bytes = collectives.table["bus_bytes"].cast(pl.Float64).to_numpy()
     facts = StepFacts(capture, base.join, attribution, programs, collectives.matched, bus_bytes)
     play = play_steps(facts, steps, kernels, kernel_groups(programs, attribution, roof.table))
-    evidence = causes_seen(play.path, stragglers, roof.table)
+    evidence = causes_seen(play.path, stragglers, roof.table, kernels)
     gpu = roof.identity.gpu.name if roof.identity.gpu is not None else ""
     return gpu, {
         "collectives": collectives.table,
@@ -231,8 +231,9 @@ def _step_tables(
 
 
 def _advice(host: str, steps: Steps, play: Play, evidence: Mapping[str, str]) -> pl.DataFrame:
+    """Causes; where no step stands for the others, compilation alone can be estimated."""
     if play.median is None or steps.withheld:
-        return pl.DataFrame(schema=ADVICE_SCHEMA)
+        return advice_table(host, play.whatif.clear(), MISSING, evidence, steps.table)
     return advice_table(host, play.whatif, play.median.window.number, evidence, steps.table)
 
 
@@ -287,8 +288,10 @@ def _not_analysed(
         found.append(NotAnalysed("collectives", "no collective kernels are in the capture"))
     if not tables["whatif"].height:
         reason = "no complete step was found, so no step can be played without a cause"
-        found += [NotAnalysed(part, reason) for part in ("advice", "critical path", "swimlanes")]
-    elif base.steps.withheld:
+        missing = [] if tables["advice"].height else ["advice"]
+        missing += ["critical path", "swimlanes"]
+        found += [NotAnalysed(part, reason) for part in missing]
+    elif base.steps.withheld and not tables["advice"].height:
         reason = f"{base.steps.withheld}: no step stands for the others, so none is estimated"
         found.append(NotAnalysed("advice", reason))
     return found
