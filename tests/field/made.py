@@ -163,8 +163,13 @@ def steps_of(
 
 def fusion(name: str, line: int = 10, **more: Any) -> Hlo:
     """A fusion of parameter `x` with an op name and a line in the user's file."""
-    given: dict[str, Any] = {"op_name": f"jit(step)/{name}", "source": ("/home/me/train.py", line)}
-    return Hlo(name, "fusion", operands=("x",), fusion_kind="kLoop", **{**given, **more})
+    given: dict[str, Any] = {
+        "op_name": f"jit(step)/{name}",
+        "source": ("/home/me/train.py", line),
+        "operands": ("x",),
+        "fusion_kind": "kLoop",
+    }
+    return Hlo(name, "fusion", **{**given, **more})
 
 
 def program(

@@ -8,6 +8,7 @@ Kernels of one graph launch count as one step, at the launch's first place.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from explane.analysis.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+_MOST_CYCLE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ def count_runs(
     single = np.array([x.max_kernels == 1 for x in schedule.launches])[place]
     again = single.copy()
     again[1:] &= np.diff(kernels.types[rows][first]) == 0
+    if len(place) and (place == place[0]).all():
+        again |= _cycle_starts(kernels.types[rows][first], new_device)
     again |= whole[first]
     falls = _falls(place, new_device, again)
     run, counts = _count(schedule, place, falls, new_device)
@@ -75,6 +80,23 @@ def _steps(position: Ints, launch: Ints, device: Ints, whole: Flags) -> tuple[In
     new[1:] = (np.diff(launch) != 0) | (np.diff(device) != 0) | ~whole[1:]
     first = np.flatnonzero(new)
     return np.minimum.reduceat(position, first), first, np.cumsum(new) - 1
+
+
+def _cycle_starts(types: Ints, new_device: Flags) -> Flags:
+    """Where the kernels of a program with one instruction begin anew, on each device.
+
+    Nothing else in the schedule tells two executions apart; the shortest sequence of kernels that
+    comes back does. A last cycle may be cut.
+    """
+    starts = np.zeros(len(types), dtype=np.bool_)
+    bounds = [*np.flatnonzero(new_device).tolist(), len(types)]
+    for begin, end in pairwise(bounds):
+        mine = types[begin:end]
+        longest = min(len(mine) // 2, _MOST_CYCLE)
+        periods = (p for p in range(1, longest + 1) if np.array_equal(mine[p:], mine[:-p]))
+        period = next(periods, len(mine))
+        starts[begin + period : end : period] = True
+    return starts
 
 
 def _falls(place: Ints, new_device: Flags, again: Flags) -> Flags:

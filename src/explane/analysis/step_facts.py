@@ -74,7 +74,7 @@ class StepFacts:
         if self.bus_bytes is None or not len(matched):
             return limit
         transfer_ps = matched.transfer_ps(self.capture)
-        moved = (transfer_ps > 0) & (matched.n_devices > 1) & ~np.isnan(self.bus_bytes)
+        moved = (transfer_ps > 0) & (matched.n_devices > 1) & (self.bus_bytes > 0)
         if not moved.any():
             return limit
         rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
