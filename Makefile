@@ -94,6 +94,7 @@ docs: env ## Write docs/cli.md again from --help
 lock: ## Resolve the newest versions again into the lock files
 	@$(MAKE) .venv-lock/bin/uv
 	.venv-lock/bin/python tools/lock.py .venv-lock/bin/uv
+	@echo "Then: make env, and $(VENV)/bin/python tools/bundle_vega.py (see there)"
 
 .venv-lock/bin/uv:
 	"$(PYTHON)" -m venv .venv-lock

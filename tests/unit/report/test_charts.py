@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import polars as pl
@@ -13,7 +14,13 @@ from explane.report.charts.budget import budget_chart, steps_chart
 from explane.report.charts.lanes import lane_order
 from explane.report.charts.page_swimlanes import MOST_EVENTS, page_swimlanes
 from explane.report.charts.ranking import lines_chart
-from explane.report.charts.render import to_svg, to_vega
+from explane.report.charts.render import (
+    bundled_vega,
+    converter_version,
+    to_svg,
+    to_vega,
+    vega_library,
+)
 from explane.report.charts.roofline import roofline_chart, roofline_points
 from explane.report.charts.scopes import scopes_chart
 from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
@@ -210,3 +217,31 @@ def test_scopes_of_hostile_depth_are_bounded() -> None:
     table = scope_table(ops)
     assert table["depth"].max() == 11
     assert to_svg(scopes_chart(table))
+
+
+def test_the_vega_that_is_shipped_is_what_the_converter_makes() -> None:
+    shipped = json.loads((files("explane.report") / "static/vega.json").read_text())
+    if shipped != converter_version():
+        pytest.skip(f"vega.js.gz is of {shipped}; here is {converter_version()}")
+    assert vega_library() == bundled_vega()
+
+
+def test_another_version_of_the_converter_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    render = "explane.report.charts.render"
+    monkeypatch.setattr(f"{render}.converter_version", lambda: {"vl_convert": "0"})
+    monkeypatch.setattr(f"{render}.bundled_vega", lambda: "made anew")
+    vega_library.cache_clear()
+    try:
+        assert vega_library() == "made anew"
+    finally:
+        vega_library.cache_clear()
+
+
+def test_every_part_of_vega_comes_with_its_licence() -> None:
+    text = (files("explane.report") / "static/vega-licences.txt").read_text(encoding="utf-8")
+    parts = text.split("-" * 79)[1:]
+    covered = {
+        line.split(" (")[0] for part in parts for line in part.strip().split("\n\n")[0].split("\n")
+    }
+    assert {"vega", "vega-lite", "vega-embed", "d3-scale", "topojson-client"} <= covered
+    assert all(len(part.strip().split("\n\n", 1)[1]) > 400 for part in parts)

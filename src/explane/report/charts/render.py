@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from typing import Any, Final
 
 import altair as alt
@@ -32,12 +36,26 @@ def to_vega(description: Mapping[str, Any]) -> dict[str, Any]:
     return dict(vl_convert.vegalite_to_vega(dict(description), vl_version=_VERSION))
 
 
+def converter_version() -> dict[str, str]:
+    """Versions that settle what `bundled_vega` gives."""
+    return {"vl_convert": version("vl-convert-python"), "vega_lite": _VERSION}
+
+
 @cache
 def vega_library() -> str:
-    """Vega and its embedding as one script, from the converter's own copy: nothing is fetched.
+    """Vega and its embedding as one script; nothing is fetched.
 
-    Bundling takes about two seconds, so it is done once for each process.
+    It is a file of this package where that was made by the installed version of the converter;
+    for another version it is made anew, which takes about two seconds.
     """
+    static = files("explane.report") / "static"
+    if json.loads((static / "vega.json").read_text(encoding="utf-8")) != converter_version():
+        return bundled_vega()
+    return gzip.decompress((static / "vega.js.gz").read_bytes()).decode()
+
+
+def bundled_vega() -> str:
+    """Vega and its embedding as one script, made by the converter from its own copy."""
     snippet = "window.vegaEmbed = vegaEmbed;"
     script: str = vl_convert.javascript_bundle(snippet, vl_version=_VERSION)
     return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
