@@ -17,7 +17,7 @@ from explane.analysis.compare_lines import line_differences
 from explane.analysis.compare_measures import measure_table, part_table
 from explane.analysis.compare_ops import grouped, items, matching_table, op_differences
 from explane.analysis.compare_predictions import prediction_table
-from explane.analysis.compare_sides import REFUSES, check_table, side_table
+from explane.analysis.compare_sides import REFUSES, check_table, same_gpus, side_table
 from explane.analysis.compare_steps import sides_of
 from explane.analysis.investigation import Investigation
 
@@ -66,7 +66,7 @@ def compare(a: Investigation, b: Investigation, paths: tuple[str, str]) -> Compa
             "compared_ops": ops,
             "compared_lines": line_differences(sides, groups, by_kernel),
             "matching": matching,
-            "predictions": prediction_table(*sides),
+            "predictions": prediction_table(*sides, same_gpus(checks)),
         },
         refusal=refusal,
         partial=a.partial or b.partial,

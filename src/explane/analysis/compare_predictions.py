@@ -3,6 +3,13 @@
 The first report said how long a step would take without each cause. If the second capture has
 (nearly) lost a cause, its step time is a test of that prediction; else the prediction was not
 tested. Other things may have changed as well: how many other causes went away is said with it.
+
+    came true               the cause is gone and the step takes what was predicted
+    faster than predicted   the cause is gone and the step is shorter
+    slower than predicted   the cause is gone and the step is longer
+    partly tested           a part of the cause is left
+    not tested              the cause is still there
+    can't be told           the second capture can't show it, or ran on other GPUs
 """
 
 from __future__ import annotations
@@ -36,24 +43,22 @@ SCHEMA: Final = {
     "n_others_gone": pl.Int64,
     "outcome": pl.String,
 }
-OUTCOMES: Final = {
-    "came true": "the cause is gone and the step takes what was predicted",
-    "faster than predicted": "the cause is gone and the step is shorter than was predicted",
-    "slower than predicted": "the cause is gone and the step is longer than was predicted",
-    "partly tested": "a part of the cause is left",
-    "not tested": "the cause is still there",
-    "can't be told": "the second capture can't show whether the cause is there",
-}
 
 
-def prediction_table(a: Side, b: Side) -> pl.DataFrame:
-    """Table `predictions`: each piece of advice of the first capture and what became of it."""
+def prediction_table(a: Side, b: Side, same_gpus: bool) -> pl.DataFrame:
+    """Table `predictions`: each piece of advice of the first capture and what became of it.
+
+    Args:
+        a: The first capture.
+        b: The second.
+        same_gpus: Whether both ran on the same GPUs; on others no prediction is tested.
+    """
     advice = a.investigation.tables["advice"]
     lengths = step_lengths(b)["length_ps"].sort()
     if not advice.height or not len(lengths):
         return pl.DataFrame(schema=SCHEMA)
     step = (lengths[(len(lengths) - 1) // 2], lengths[0], lengths[-1])
-    left = _causes_of(b)
+    left = _causes_of(b) if same_gpus else None
     rows = [_row(advised, left, step) for advised in advice.iter_rows(named=True)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     gone = table.filter(pl.col("left_ratio") <= GONE_RATIO)["cause"].unique().to_list()

@@ -43,6 +43,8 @@ CHECKS_SCHEMA: Final = {
     "note": pl.String,
 }
 
+_GPU_CHECK: Final = "GPU"
+_COUNT_CHECK: Final = "GPUs with kernels"
 _UNKNOWN: Final = "unknown"
 _Check = tuple[str, str, str, str, str]
 
@@ -67,6 +69,12 @@ def check_table(a: Side, b: Side, matching: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=CHECKS_SCHEMA, orient="row")
 
 
+def same_gpus(checks: pl.DataFrame) -> bool:
+    """Whether both captures ran on equally many GPUs of one kind."""
+    on = checks.filter(pl.col("check").is_in([_GPU_CHECK, _COUNT_CHECK]))
+    return on["effect"].to_list() == [SAME, SAME]
+
+
 def _side_row(letter: str, side: Side, path: str) -> tuple[object, ...]:
     hosts = side.investigation.hosts
     versions = {f"{name} {value}" for h in hosts for name, value in h.versions.items()}
@@ -79,10 +87,13 @@ def _side_row(letter: str, side: Side, path: str) -> tuple[object, ...]:
 
 def _same_machine(a: Side, b: Side) -> Iterator[_Check]:
     yield _check(
-        "GPU", _gpu(a), _gpu(b), "the difference is one of hardware as well as of anything else"
+        _GPU_CHECK,
+        _gpu(a),
+        _gpu(b),
+        "the difference is one of hardware as well as of anything else",
     )
     yield _check(
-        "GPUs with kernels",
+        _COUNT_CHECK,
         str(a.n_gpus),
         str(b.n_gpus),
         "figures are of one GPU, and its part of the work depends on their number",

@@ -171,6 +171,13 @@ def test_a_capture_that_was_not_played_tests_nothing() -> None:
     assert table["outcome"].to_list() == ["can't be told"]
 
 
+def test_other_gpus_test_no_prediction() -> None:
+    a = with_advice(made(A_STEPS), ("host_late", "", 40, (75, 81)))
+    b = with_whatif(made(B_STEPS, gpu="H100"), {("unchanged", ""): 0})
+    table = compared(a, b).tables["predictions"]
+    assert table["outcome"].to_list() == ["can't be told"]
+
+
 def structure(name: str, entry: list[Hlo], *bodies: HloComputation) -> str:
     module = HloModule("jit_f", [*bodies, HloComputation("main", entry)])
     program = read_program(StoredProgram(1, "jit_f(1)", module.to_bytes()))

@@ -386,7 +386,7 @@ def predictions(context: Context) -> Section:
             "A said how long a step would take without each cause. Where B has lost the cause (at "
             "most a fifth of its time is left), its step is a test of that: the prediction came "
             "true when the range of B's steps meets it. Where other causes are gone as well, the "
-            "step shows the effect of all of them."
+            "step shows the effect of all of them. Other GPUs test nothing."
         ),
         "note",
     )
