@@ -14,7 +14,6 @@ from os import cpu_count
 from pathlib import Path
 from typing import Final
 
-from explane.analysis.compare import compare as compare_results
 from explane.analysis.investigate import (
     investigate_attribution,
     investigate_host,
@@ -39,7 +38,6 @@ from explane.progress import NULL, Progress
 from explane.report.annotate_html import to_page
 from explane.report.annotate_text import to_text
 from explane.report.annotated import annotated
-from explane.report.compare import write_comparison
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.overview import op_lines, overview_lines
@@ -147,6 +145,9 @@ def compare(
         CaptureError: A capture can't be used, or they are not of the same work.
         UsageError: The output can't be written, or an option can't be meant.
     """
+    from explane.analysis.compare import compare as compare_results  # only here: they draw
+    from explane.report.compare import write_comparison
+
     with progress.stage("looking for captures"):
         found = [discover([path]) for path in captures]
     inputs = [host.run for one in found for host in one.hosts]

@@ -20,7 +20,6 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from explane.report.charts.render import vega_library
 from explane.report.claims import Column
 from explane.report.document import (
     Block,
@@ -57,6 +56,8 @@ def to_html(document: Document, charts: PageCharts) -> str:
         document: What to show.
         charts: Data of its pictures; a picture without data is left to its caption.
     """
+    from explane.report.charts.render import vega_library  # loads Altair: slow, for pages only
+
     scripts = [vega_library(), *(_static(name) for name in _SCRIPTS)]
     style = _static("page.css")
     return (

@@ -19,7 +19,6 @@ from explane.report.build import (
 )
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import TableFile, Written
-from explane.report.drawings import draw
 from explane.report.factcheck.page import read_page
 from explane.report.facts import fact_tables
 from explane.report.filenames import safe_file_name
@@ -49,6 +48,8 @@ def write_report(
     Raises:
         OSError: When a file can't be written.
     """
+    from explane.report.drawings import draw  # only here are pictures drawn: Altair loads slowly
+
     tables = report_tables(investigation, options or Options())
     record = Written()
     for stem, frame in tables.items():

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.resources import files
 from xml.etree import ElementTree
 
+import altair as alt
 import polars as pl
 import pytest
 
@@ -24,6 +27,7 @@ from explane.report.charts.render import (
 from explane.report.charts.roofline import roofline_chart, roofline_points
 from explane.report.charts.scopes import scopes_chart
 from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
+from explane.report.drawings import descriptions
 from explane.report.scopes import scope_table
 from tests.unit.report.frames import swimlane, tables
 
@@ -245,3 +249,16 @@ def test_every_part_of_vega_comes_with_its_licence() -> None:
     }
     assert {"vega", "vega-lite", "vega-embed", "d3-scale", "topojson-client"} <= covered
     assert all(len(part.strip().split("\n\n", 1)[1]) > 400 for part in parts)
+
+
+def test_every_description_is_valid_vega_lite() -> None:
+    described = descriptions(tables())
+    assert len(described) >= 5
+    for description in described.values():
+        alt.Chart.from_dict(description).to_dict(validate=True)
+
+
+def test_commands_that_draw_nothing_do_not_load_the_drawing_library() -> None:
+    code = "import sys, explane.app; print(sorted({'altair', 'vl_convert'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

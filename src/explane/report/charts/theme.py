@@ -88,5 +88,5 @@ def themed(
         legend=alt.LegendConfig(
             orient="top", title=None, labelFontSize=11, symbolType="square", symbolSize=90
         ),
-    ).to_dict()
+    ).to_dict(validate=False)  # takes longer than all else here: the tests do it
     return {**description, "datasets": data.sets}
