@@ -1,0 +1,49 @@
+"""The four captures of the comparison: lean150, k150, lean1500 and k1500.
+
+The number is thousands of kernels. "lean" holds kernels and their launches, "k" all other host
+events too, some fifteen per kernel. They repeat the events of a small capture: explane's simulated
+one (four GPUs, CUDA graphs), or any other.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+NAMES = ("lean150", "k150", "lean1500", "k1500")
+_HOST_EVENTS_PER_STEP = 30_000
+_REPEAT = Path(__file__).with_name("repeat_capture.py")
+
+
+def large_captures(folder: Path, names: list[str], source: Path | None) -> list[Path]:
+    """Run folders below `folder`, one per name; those that are there already are kept."""
+    small = source or _simulated(folder / "source")
+    runs = [folder / name for name in names]
+    for run in runs:
+        target = run / "node.xplane.pb"
+        if not target.exists():
+            run.mkdir(parents=True, exist_ok=True)
+            _repeat(small, target, run.name)
+    return runs
+
+
+def _repeat(small: Path, target: Path, name: str) -> None:
+    """Repeats in a process of its own, whose memory must not count as that of the measured."""
+    kernels = 1000 * int(name.lstrip("leank"))
+    words = [sys.executable, _REPEAT, small, target, "--kernels", str(kernels)]
+    subprocess.run([*words, *(["--host-events"] if name.startswith("k") else [])], check=True)
+
+
+def _simulated(run: Path) -> Path:
+    from explane.synth.demo import DEMO, HOST
+    from explane.synth.program_files import bundled_program
+    from explane.synth.simulate import simulate, write_capture
+
+    found = run / f"{HOST}.xplane.pb"
+    if not found.exists():
+        tracer = replace(DEMO.tracer, python_events=_HOST_EVENTS_PER_STEP)
+        scenario = replace(DEMO, n_steps=2, tracer=tracer)
+        write_capture(simulate(bundled_program("minigpt_fsdp4_h100"), scenario), run)
+    return found
