@@ -2,9 +2,10 @@
 
     python tools/lock.py PATH_TO_UV
 
-`requirements-dev.lock` has the newest versions of everything that use, development and the build
-need, for every platform and Python that the package supports. `requirements-lowest.lock` has the
-lowest versions that pyproject.toml allows of what the package itself needs.
+`requirements-dev.lock` has the newest versions of everything that use (the extra `cluster` too),
+development and the build need, for every platform and Python that the package supports.
+`requirements-lowest.lock` has the lowest versions that pyproject.toml allows of what the package
+itself needs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 COMMON = ("--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url")
 FILES = {
-    "requirements-dev.lock": ("--upgrade", "--group", "dev", "--group", "build"),
+    "requirements-dev.lock": (
+        "--upgrade",
+        *("--extra", "cluster"),
+        *("--group", "dev"),
+        *("--group", "build"),
+    ),
     "requirements-lowest.lock": ("--upgrade", "--resolution", "lowest-direct"),
 }
 HEADER = "# Written by `make lock`: exact versions with hashes. Don't edit.\n"
