@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from explane.report.output import OutputFolder
@@ -174,18 +175,62 @@ def test_the_swimlanes_work_from_the_keyboard(opened: Opened) -> None:
 
 def test_what_is_picked_in_one_place_is_marked_in_the_others(opened: Opened) -> None:
     page = opened.page
-    button = page.locator("#ops button.pick[data-key='fusion.1']").first
+    button = page.locator("#ops button.pick[data-key='7/fusion.1']").first
     button.click()
-    marked = page.locator("tr.picked[data-op='fusion.1']")
-    assert marked.count() >= 2
-    assert page.locator("#roofline tr.picked").count() == 1
+    for section in ("#ops", "#roofline", "#swimlanes"):
+        assert page.locator(f"{section} tr.picked[data-op='7/fusion.1']").count() >= 1, section
+    lines = page.locator("#ops tr.picked[data-line]:not([data-op])")
+    assert [row.get_attribute("data-line") for row in lines.all()] == ["/home/u/train.py:11"]
+    assert chart_picks(opened, "roofline") == ["7/fusion.1", "", ""]
+    assert chart_picks(opened, "lines") == ["/home/u/train.py:11"]
+    assert chart_picks(opened, "scopes") == ["jit(f)/jit(main)/layer_1/add"]
     assert button.get_attribute("aria-pressed") == "true"
     shown = "explane.swimlanes[0].view.data('events').filter((e) => !e.faded && e.n === 1)"
     wait_until(page, f"{shown}.length < 20")
     names = page.evaluate(f"{shown}.map((e) => explane.swimlanes[0].text('op', e.i))")
-    assert set(names) == {"fusion.1"}
+    assert set(names) == {"7/fusion.1"}
     page.keyboard.press("Escape")
     assert page.locator("tr.picked").count() == 0
+    assert chart_picks(opened, "roofline") == ["", "", ""]
+
+
+def chart_picks(opened: Opened, stem: str) -> list[str]:
+    """Values of the signals by which a chart shows the picked thing: op, line, scope."""
+    signals = "explane.views[stem].getState().signals"
+    return list(
+        opened.page.evaluate(
+            f"""(stem) => ['op', 'line', 'scope'].map((kind) => 'picked_' + kind)
+                .filter((name) => name in {signals}).map((name) => {signals}[name])""",
+            stem,
+        )
+    )
+
+
+def test_a_line_and_a_scope_mark_all_that_belongs_to_them(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#ops button.pick[data-key='/home/u/train.py:12']").first.click()
+    in_ops = page.locator("#ops tr.picked[data-op]")
+    assert in_ops.count() >= 2
+    assert {row.get_attribute("data-line") for row in in_ops.all()} == {"/home/u/train.py:12"}
+    assert chart_picks(opened, "roofline") == ["", "/home/u/train.py:12", ""]
+    page.evaluate("explane.pick('scope', 'jit(f)/jit(main)/layer_3')")
+    scopes = {row.get_attribute("data-scope") for row in page.locator("tr.picked").all()}
+    assert scopes == {"jit(f)/jit(main)/layer_3/add"}
+    assert chart_picks(opened, "scopes") == ["jit(f)/jit(main)/layer_3"]
+    assert chart_picks(opened, "lines") == [""]
+
+
+def test_operations_of_two_programs_with_one_name_are_two(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ops = investigation().tables["ops"]
+    other = ops.with_columns(pl.lit(8).alias("program_id").cast(ops["program_id"].dtype))
+    page = written(tmp_path_factory.mktemp("programs") / "out", ops=pl.concat([ops, other]))
+    opened = open_page(browser, page)
+    opened.page.locator("#ops button.pick[data-key='8/fusion.1']").first.click()
+    assert opened.page.locator("tr.picked[data-op='8/fusion.1']").count() >= 1
+    assert opened.page.locator("tr.picked[data-op='7/fusion.1']").count() == 0
+    opened.page.context.close()
 
 
 def test_a_click_on_a_kernel_picks_its_operation(opened: Opened) -> None:
@@ -200,6 +245,7 @@ def test_a_click_on_a_kernel_picks_its_operation(opened: Opened) -> None:
             const [x, y] = view.origin();
             return {
                 op: explane.swimlanes[0].text('op', event.i),
+                instruction: explane.swimlanes[0].text('instruction', event.i),
                 x: x + view.scale('x')((event.start + event.end) / 2),
                 y: y + view.scale('y')(event.lane) + view.scale('y').bandwidth() / 2,
             };
@@ -208,7 +254,7 @@ def test_a_click_on_a_kernel_picks_its_operation(opened: Opened) -> None:
     canvas.hover(position={"x": place["x"], "y": place["y"]})
     tip = page.locator(".tip")
     wait_until(page, "!document.querySelector('.tip').hidden")
-    assert place["op"] in tip.inner_text()
+    assert place["instruction"] in tip.inner_text()
     for word in ("instruction", "op name", "line", "match", "duration"):
         assert word in tip.inner_text()
     canvas.click(position={"x": place["x"], "y": place["y"]})

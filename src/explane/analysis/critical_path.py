@@ -39,6 +39,8 @@ PATH_SCHEMA = {
     "source_line": pl.Int64,
     "host": pl.String,
     "kernel_row": pl.Int64,
+    "program_id": pl.Int64,
+    "hlo_instruction": pl.String,
 }
 """Columns of `critical_path.csv`; `start_ps` counts from the start of the step."""
 
@@ -162,14 +164,16 @@ def path_table(
         pl.coalesce("hlo_instruction", "kernel").alias("what"),
         "source_file",
         "source_line",
+        "program_id",
+        "hlo_instruction",
     )
     late = late_host_events(facts, step.origin_ps, pieces)
     names = facts.capture
     rows = []
     for order, (piece, event) in enumerate(zip(pieces, late, strict=True)):
-        device, what, file, line = None, "", None, None
+        device, what, *known = None, "", None, None, None, None
         if piece.kernel >= 0:
-            device, what, file, line = shown.row(piece.kernel)
+            device, what, *known = shown.row(piece.kernel)
         elif piece.launch >= 0:
             what = names.text(int(names.launches.name[piece.launch]))
         if piece.kind == "host_late":
@@ -177,7 +181,8 @@ def path_table(
         rows.append(
             (
                 step_number, order, piece.start_ps, piece.end_ps - piece.start_ps, piece.kind,
-                device, what, file, line, host, piece.kernel if piece.kernel >= 0 else None,
+                device, what, *known[:2], host, piece.kernel if piece.kernel >= 0 else None,
+                *known[2:],
             )
         )  # fmt: skip
     return pl.DataFrame(rows, schema=PATH_SCHEMA, orient="row")

@@ -28,6 +28,7 @@ LANE_COLUMNS = {
     "source_line": pl.Int64,
     "match": pl.String,
     "on_critical_path": pl.Int64,
+    "program_id": pl.Int64,
 }
 """Columns of `swimlane.csv`, in order."""
 
@@ -123,4 +124,5 @@ def _thread_lanes(capture: Capture, launches: I64, origin_ps: int, end_ps: int) 
 
 _GPU_ONLY = {
     "device", "stream", "hlo_instruction", "op_name", "source_file", "source_line", "match",
+    "program_id",
 }  # fmt: skip

@@ -15,14 +15,16 @@ from explane.report.scopes import scope_table
 from explane.report.sections.advice import advice
 from explane.report.sections.context import Context
 from explane.report.sections.definitions import definition_table, definitions
-from explane.report.sections.findings import findings
+from explane.report.sections.findings import findings, idle
+from explane.report.sections.glance import glance, verdict_and_step
 from explane.report.sections.ops import attribution, ops
 from explane.report.sections.reconciliation import reconciliation
 from explane.report.sections.roofline import roofline
+from explane.report.sections.skip import skip_figures
 from explane.report.sections.streams import streams
 from explane.report.sections.swimlanes import swimlanes
 from explane.report.sections.trust import new_captures, sources, trust
-from explane.report.sections.verdict import glance, idle_share, top_cause, verdict
+from explane.report.sections.verdict import verdict
 from explane.report.source_lines import line_texts
 from explane.report.tables import written
 
@@ -75,6 +77,7 @@ def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> D
         ops(context),
         attribution(context),
         roofline(context, "roofline" in pictures),
+        skip_figures(context),
         advice(context),
         trust(context),
         new_captures(context),
@@ -94,9 +97,7 @@ def attribution_summary(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:
 def verdict_blocks(book: ClaimBook) -> tuple[Block, ...]:
     """The verdict, the step and the first idle cause, of tables that hold no more than these."""
     context = _context(book)
-    share, cause = idle_share(context), top_cause(context)
-    lines = [spans("In a step a GPU runs nothing for ", *share, " of the time.")] if share else []
-    return (*glance(context), Bullets((*lines, *([cause] if cause else []))))
+    return (*verdict_and_step(context), Bullets(tuple(idle(context))))
 
 
 def _context(book: ClaimBook) -> Context:

@@ -106,6 +106,21 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A column of a table that names a thing which other tables and charts show too.
+
+    Attributes:
+        column: The column that names it.
+        kind: `op`, `line` or `scope`.
+        keys: What tells it from others of the kind, by row; None where there is nothing to pick.
+    """
+
+    column: str
+    kind: str
+    keys: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A printed table.
 
@@ -114,8 +129,7 @@ class Table:
         caption: What it shows; no digits.
         file: Path of the table that holds all rows, without digits.
         total: Claim of the number of rows that there are; writers that show fewer print it.
-        marks: Column name -> kind of thing that it names (`op`, `line`), for marking the same
-            thing elsewhere on the page.
+        marks: What a click on a cell picks on the page, and what marks a row there.
         text_rows: Most rows in the Markdown; the page shows more, the file all.
     """
 
@@ -123,7 +137,7 @@ class Table:
     caption: str
     file: str
     total: Printed
-    marks: tuple[tuple[str, str], ...] = ()
+    marks: tuple[Mark, ...] = ()
     text_rows: int = 15
 
     def labels(self) -> str:
@@ -169,14 +183,18 @@ Block = Paragraph | Bullets | Table | Picture | Code | Reason
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report; `anchor` is a short word, unique in the document."""
+    """A part of the report; `anchor` is a short word, unique in the document.
+
+    `short` is its title where room is scarce; empty when that is the title itself.
+    """
 
     anchor: str
     title: str
     blocks: tuple[Block, ...]
+    short: str = ""
 
     def __post_init__(self) -> None:
-        if has_digit(self.title + self.anchor):
+        if has_digit(self.title + self.anchor + self.short):
             raise ValueError(f"a number in the title of a section: {self.title!r}")
 
 

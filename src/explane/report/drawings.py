@@ -65,7 +65,21 @@ def descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, obje
     steps = tables.get("step_budgets", pl.DataFrame())
     if steps.height and steps.filter(pl.col("complete") == 1).height:
         described["steps"] = steps_chart(steps.filter(pl.col("complete") == 1))
-    points = roofline_points(tables["roofline"]) if "roofline" in tables else pl.DataFrame()
+    points = _points(tables)
     if points.height:
         described["roofline"] = roofline_chart(points)
     return described
+
+
+def _points(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Points of the roofline, with the line and op name of each instruction where known."""
+    if "roofline" not in tables:
+        return pl.DataFrame()
+    points = roofline_points(tables["roofline"])
+    key = ["host", "program_id", "hlo_instruction"]
+    ops = tables.get("ops", pl.DataFrame())
+    if not set(key) <= set(points.columns) or not set(key) <= set(ops.columns):
+        return points
+    line = pl.col("source_file") + ":" + pl.col("source_line").cast(pl.String)
+    known = ops.select(*key, "op_name", line.alias("line")).unique(key, keep="first")
+    return points.join(known, on=key, how="left", maintain_order="left")

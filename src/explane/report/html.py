@@ -24,6 +24,7 @@ from explane.report.claims import Column
 from explane.report.document import (
     Block,
     Document,
+    Mark,
     Picture,
     Printed,
     Section,
@@ -31,9 +32,13 @@ from explane.report.document import (
     Table,
     cell_of,
 )
+from explane.report.text import visible
 
 ROWS_SHOWN: Final = 200
 """Most rows of a table on the page; the file holds all."""
+
+FEW_ROWS: Final = 8
+"""Tables with no more rows have no field to filter them."""
 
 SWIMLANES: Final = "swimlanes"
 """Stem of the picture that the page draws with its own zoom."""
@@ -64,6 +69,7 @@ def to_html(document: Document, charts: PageCharts) -> str:
         _environment()
         .get_template("report.html.j2")
         .render(
+            few_rows=FEW_ROWS,
             page=_page(document, len(charts.swimlanes)),
             policy=_policy(scripts),
             style=Markup(style),
@@ -123,7 +129,12 @@ def _section(section: Section, n_swimlanes: int) -> dict[str, Any]:
         _block(block, f"{section.anchor}-{'i' * number}", n_swimlanes)
         for number, block in enumerate(section.blocks)
     ]
-    return {"anchor": section.anchor, "title": section.title, "blocks": blocks}
+    return {
+        "anchor": section.anchor,
+        "title": section.title,
+        "short": section.short or section.title,
+        "blocks": blocks,
+    }
 
 
 def _block(block: Block, anchor: str, n_swimlanes: int) -> SimpleNamespace:
@@ -138,22 +149,38 @@ def _block(block: Block, anchor: str, n_swimlanes: int) -> SimpleNamespace:
 
 
 def _table(block: Table) -> dict[str, Any]:
-    grid, marks = block.grid, dict(block.marks)
+    grid, marks = block.grid, {mark.column: mark for mark in block.marks}
     n_rows = min(len(grid.values), ROWS_SHOWN)
     columns: Sequence[Column] = grid.columns
     rows = []
     for row in range(n_rows):
         spans = [cell_of(grid, row, column) for column in range(len(columns))]
-        picks = [
-            (marks[column.name], span.raw) if column.name in marks and span.raw else ("", "")
-            for column, span in zip(columns, spans, strict=True)
-        ]
+        picks = [_pick(marks.get(column.name), row) for column in columns]
         cells = tuple(
             _Cell(span, kind, key) for span, (kind, key) in zip(spans, picks, strict=True)
         )
         rows.append(_Row(cells, tuple((kind, key) for kind, key in picks if kind)))
     rest: Spans = block.rest(n_rows)
-    return {"caption": block.caption, "columns": columns, "rows": rows, "rest": rest}
+    return {
+        "caption": block.caption,
+        "columns": columns,
+        "columns_label": _common_label(columns),
+        "rows": rows,
+        "rest": rest,
+    }
+
+
+def _common_label(columns: Sequence[Column]) -> str:
+    """The label of all numbers of a table; empty when they differ and each must say its own."""
+    numbers = {c.label for c in columns if c.is_number and c.unit != "id"}
+    words = {c.label for c in columns if not c.is_number and c.label != "read"}
+    return numbers.pop() if len(numbers) == 1 and not words else ""
+
+
+def _pick(mark: Mark | None, row: int) -> tuple[str, str]:
+    """Kind and key of what a cell names; nothing where it can't be picked."""
+    key = mark.keys[row] if mark else None
+    return (mark.kind, visible(key)) if mark and key else ("", "")
 
 
 def _policy(scripts: Sequence[str]) -> str:

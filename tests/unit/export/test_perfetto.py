@@ -196,8 +196,8 @@ def test_steps_idle_gaps_and_the_critical_path() -> None:
         ("node", 0, 13, 3, 120 * US, 4 * US, "queue", None, "k", None, None, True),
     ]
     path = [
-        (3, 0, 0, 50 * US, "compute", 1, "dot.1", "/me/model.py", 12, "node", 0),
-        (3, 1, 50 * US, 10 * US, "host_late", None, "", None, None, "node", None),
+        (3, 0, 0, 50 * US, "compute", 1, "dot.1", "/me/model.py", 12, "node", 0, 7, "dot.1"),
+        (3, 1, 50 * US, 10 * US, "host_late", None, "", None, None, "node", None, None, None),
     ]
     found = played(investigation([kernel(100 * US, US)], steps, idle, path))
     assert [(s.name, s.start_ns, s.end_ns) for s in found.on("node|GPU 1|steps")] == [

@@ -37,16 +37,16 @@ def swimlane(
                         host, device, stream + 13, f"GPU {device} stream {stream + 13}", "gpu",
                         int(parts[i]), int(length[i]), kind, f"loop_add_fusion_{i}",
                         f"fusion.{i}", f"jit(f)/jit(main)/layer_{i % 4}/add", "/home/u/train.py",
-                        10 + i % 5, "exact", int(stream == 0 and device == 0),
+                        10 + i % 5, "exact", int(stream == 0 and device == 0), 7,
                     )
                 )  # fmt: skip
     none = (None,) * 5
     for i in range(n_kernels):
         start = int(i * step_ps * 0.7 / n_kernels)
         call = ("thread", start, int(step_ps * 0.01), "launch", "hipModuleLaunchKernel")
-        rows.append((host, None, None, "python/123", *call, *none[:4], None, 0))
+        rows.append((host, None, None, "python/123", *call, *none[:4], None, 0, None))
     outer = ("thread", 0, int(step_ps * 0.8), "host", "PjitFunction(f)")
-    rows.append((host, None, None, "python/123", *outer, *none[:4], None, 0))
+    rows.append((host, None, None, "python/123", *outer, *none[:4], None, 0, None))
     return pl.DataFrame(rows, schema=LANE_COLUMNS, orient="row")
 
 
@@ -182,6 +182,7 @@ def tables(hostile: str = "") -> dict[str, pl.DataFrame]:
     critical = path.select(
         pl.lit(3).alias("step"), pl.int_range(pl.len()).alias("order"), "start_ps", "duration_ps",
         "kind", "device", pl.col("name").alias("what"), "source_file", "source_line",
+        "program_id", "hlo_instruction",
     )  # fmt: skip
     captures = pl.DataFrame({"host": ["node"], "question": ["Which?"], "capture": ["another"]})
     step_budgets = pl.DataFrame(

@@ -103,13 +103,13 @@ def test_a_unit_or_verdict_that_was_edited_is_caught(copy: Path) -> None:
 
 
 def test_a_removed_value_is_named(copy: Path) -> None:
-    edit(copy / "summary.txt", "with 315.201 µs", "with little")
-    assert "315.201 µs" in problems(copy)
+    edit(copy / "summary.txt", "5.000 µs of 7.000 µs", "little of 7.000 µs")
+    assert "5.000 µs" in problems(copy)
 
 
 def test_prose_of_a_person_is_accepted(copy: Path) -> None:
     edit(copy / "report.md", "## Findings\n", "## Findings\n\nWe looked at this and agree.\n")
-    edit(copy / "report.md", "Grey is idle.", "Grey is idle time, as everywhere.")
+    edit(copy / "report.md", "Grey is idle;", "Grey is idle time, as everywhere;")
     assert problems(copy) == ""
 
 

@@ -87,6 +87,7 @@ def test_findings_come_first_and_every_section_says_something(report: Path) -> N
         "Operations and Python lines",
         "How kernels were attributed",
         "Roofline",
+        "Launches against kernels",
         "What to change",
         "What can't be trusted",
         "Needs a new capture",

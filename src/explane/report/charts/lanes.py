@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import altair as alt
@@ -12,6 +13,9 @@ from explane.report.charts.theme import IDLE_COLOUR, KIND_COLOURS
 from explane.report.text import shortened, visible
 
 LANE_HEIGHT: Final = 22
+_LONG_ID: Final = re.compile(r"/-?\d{6,}$")
+"""Id of a thread: numbers of this length tell nobody anything."""
+
 MOST_LANES: Final = 80
 MOST_HOSTS: Final = 4
 
@@ -22,11 +26,13 @@ def hosts_shown(events: pl.DataFrame) -> list[str]:
 
 
 def labelled(events: pl.DataFrame) -> pl.DataFrame:
-    """Events with lane names that can be shown."""
-    label = pl.col("lane").map_elements(
-        lambda lane: shortened(visible(lane), 44), return_dtype=pl.String
-    )
-    return events.with_columns(label)
+    """Events with lane names to show: without long thread ids, equal names numbered."""
+    shown: dict[str, str] = {}
+    for lane in events["lane"].unique(maintain_order=True):
+        name = shortened(_LONG_ID.sub("", visible(lane)), 36)
+        n = sum(other == name or other.startswith(f"{name} #") for other in shown.values())
+        shown[lane] = f"{name} #{n + 1}" if n else name
+    return events.with_columns(pl.col("lane").replace_strict(shown, return_dtype=pl.String))
 
 
 def lane_order(events: pl.DataFrame) -> list[str]:

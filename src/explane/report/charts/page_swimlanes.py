@@ -23,7 +23,7 @@ from explane.report.charts.lanes import (
     window,
 )
 from explane.report.charts.render import to_vega
-from explane.report.charts.theme import PATH_COLOUR, WIDTH, ChartData, themed
+from explane.report.charts.theme import PATH_COLOUR, WIDTH, ChartData, op_key, themed
 from explane.report.text import visible
 
 MOST_EVENTS: Final = 30_000
@@ -31,7 +31,8 @@ MOST_EVENTS: Final = 30_000
 
 _TEXTS: Final = {
     "name": "name",
-    "op": "hlo_instruction",
+    "instruction": "hlo_instruction",
+    "op": "op",
     "scope": "op_name",
     "line": "source",
     "match": "match",
@@ -64,7 +65,12 @@ def page_swimlanes(events: pl.DataFrame) -> dict[str, Any]:
 
 def _with_source(events: pl.DataFrame) -> pl.DataFrame:
     line = pl.col("source_file") + ":" + pl.col("source_line").cast(pl.String)
-    return events.with_columns(line.alias("source"))
+    named = pl.coalesce("hlo_instruction", "name")
+    gpu = pl.col("lane_kind") == "gpu"
+    return events.with_columns(
+        line.alias("source"),
+        pl.when(gpu).then(op_key(pl.col("program_id"), named)).alias("op"),
+    )
 
 
 def _fewer(events: pl.DataFrame, span_ps: int) -> pl.DataFrame:

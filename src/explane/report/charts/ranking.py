@@ -13,7 +13,7 @@ from explane.report.charts.theme import (
     WIDTH,
     ChartData,
     picked_opacity,
-    picked_param,
+    picked_params,
     themed,
 )
 from explane.report.text import shortened_path, visible
@@ -54,7 +54,7 @@ def lines_chart(lines: pl.DataFrame) -> dict[str, object]:
                 alt.Tooltip("time:Q", title=f"GPU time ({unit.name})"),
             ],
         )
-        .add_params(picked_param("line"))
+        .add_params(*picked_params("line"))
     )
     return themed(bars.properties(width=WIDTH - 200, height=alt.Step(22)), data)
 
@@ -65,4 +65,4 @@ def _label(file: str | None, line: int | None) -> str:
 
 def _keys(sums: pl.DataFrame) -> list[str]:
     """What marks the same line in the tables of the page."""
-    return [f"{file}:{line}" if file else "" for file, line, _ in sums.iter_rows()]
+    return [f"{visible(file)}:{line}" if file else "" for file, line, _ in sums.iter_rows()]

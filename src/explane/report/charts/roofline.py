@@ -11,11 +11,13 @@ from explane.report.charts.theme import (
     BOUND_COLOURS,
     PATH_COLOUR,
     ChartData,
+    op_key,
     picked_opacity,
-    picked_param,
+    picked_params,
     themed,
 )
 from explane.report.formats import printed
+from explane.report.text import visible
 
 LEAST_INTENSITY: Final = 0.001
 """Least FLOP per byte drawn: operations without arithmetic would only stretch the axis."""
@@ -73,9 +75,11 @@ def roofline_chart(points: pl.DataFrame) -> dict[str, object]:
             y=y,
             color=bound,
             size=size,
-            opacity=picked_opacity("op"),
+            opacity=picked_opacity("op", "line", "scope"),
             tooltip=[
-                alt.Tooltip("op:N", title="instruction"),
+                alt.Tooltip("instruction:N"),
+                alt.Tooltip("scope:N", title="op name"),
+                alt.Tooltip("line:N"),
                 alt.Tooltip("bound:N"),
                 alt.Tooltip("share:N", title="share of roof"),
                 alt.Tooltip("rate:Q", title="FLOP/s", format=".3s"),
@@ -84,20 +88,49 @@ def roofline_chart(points: pl.DataFrame) -> dict[str, object]:
             ],
         )
     )
-    chart = alt.LayerChart(layer=[roofs, marks]).add_params(picked_param("op"))
+    names: alt.Chart = (
+        data.chart(_roof_names(shown if shown.height else points))
+        .mark_text(align="right", dy=-6, fontSize=10)
+        .encode(x=x, y=y, text="name:N")
+    )
+    picks = picked_params("op", "line", "scope")
+    chart = alt.LayerChart(layer=[roofs, names, marks]).add_params(*picks)
     return themed(chart.properties(width=640, height=360), data)
 
 
 def _rows(points: pl.DataFrame) -> list[dict[str, object]]:
     shares = [printed(ratio, "ratio") for ratio in points["peak_ratio"]]
-    return points.select(
+    rows = points.select(
         "intensity",
         "rate",
-        pl.col("hlo_instruction").alias("op"),
+        op_key(pl.col("program_id"), pl.col("hlo_instruction")).alias("op"),
+        pl.col("hlo_instruction").alias("instruction"),
+        _known(points, "line"),
+        _known(points, "op_name").alias("scope"),
         "time_ms",
         pl.col("bound").fill_null("unknown"),
         pl.Series("share", shares, dtype=pl.String),
-    ).to_dicts()
+    )
+    names = ("op", "instruction", "line", "scope")
+    return [row | {name: visible(row[name]) for name in names} for row in rows.to_dicts()]
+
+
+def _known(points: pl.DataFrame, column: str) -> pl.Expr:
+    """A text column, empty where the points don't have it."""
+    known = pl.col(column) if column in points.columns else pl.lit(None, pl.String)
+    return known.fill_null("").alias(column)
+
+
+def _roof_names(points: pl.DataFrame) -> list[dict[str, object]]:
+    """What each ceiling is, at its right end."""
+    ends: dict[object, dict[str, object]] = {}
+    for row in _roofs(points):
+        ends[row["roof"]] = row  # the last point of a roof is its right end
+    by_rate: dict[str, dict[str, object]] = {}
+    for row in ends.values():
+        name = printed(float(str(row["rate"])), "flop_per_s")
+        by_rate[name] = {**row, "name": name}
+    return list(by_rate.values())
 
 
 def _roofs(points: pl.DataFrame) -> list[dict[str, object]]:

@@ -8,7 +8,13 @@ import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.theme import WIDTH, ChartData, themed
+from explane.report.charts.theme import (
+    WIDTH,
+    ChartData,
+    picked_opacity,
+    picked_params,
+    themed,
+)
 from explane.report.text import shortened, visible
 from explane.units import format_ps
 
@@ -35,18 +41,19 @@ def scopes_chart(scopes: pl.DataFrame) -> dict[str, object]:
     n_rows = 1 + max(int(str(row["depth"])) for row in rows)
     y = alt.Y("depth:O").title(None).axis(None).scale(domain=list(range(n_rows)))
     bars: alt.Chart = base.mark_bar(
-        height=_ROW_HEIGHT - 1, stroke="white", strokeWidth=0.5
+        height=_ROW_HEIGHT - 1, stroke="white", strokeWidth=0.5, cursor="pointer"
     ).encode(
         x=alt.X("start:Q").title(f"GPU time ({unit.name})").scale(nice=False),
         x2="end",
         y=y,
         color=alt.Color("shade:N").scale(range=_SHADES).legend(None),
+        opacity=picked_opacity("scope"),
         tooltip=[alt.Tooltip("path:N", title="scope"), alt.Tooltip("time:N", title="GPU time")],
     )
     labels: alt.Chart = base.mark_text(align="left", dx=3, fontSize=10, clip=True).encode(
         x="start:Q", y=y, text="label:N", color=alt.value("#1b1f24")
     )
-    chart = alt.LayerChart(layer=[bars, labels])
+    chart = alt.LayerChart(layer=[bars, labels]).add_params(*picked_params("scope"))
     return themed(chart.properties(width=WIDTH, height=alt.Step(_ROW_HEIGHT)), data)
 
 
@@ -66,6 +73,7 @@ def _placed(scopes: pl.DataFrame, total_ps: int) -> list[dict[str, object]]:
         rows.append(
             {
                 "path": shortened(visible(path), 200),
+                "scope": visible(path),
                 "time": format_ps(duration_ps),
                 "depth": depth,
                 "start": start,

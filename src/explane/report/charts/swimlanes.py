@@ -68,7 +68,8 @@ def pixel_ps(events: pl.DataFrame) -> int:
 
 def _host_chart(events: pl.DataFrame, data: ChartData, shortest_ps: int) -> alt.LayerChart:
     start_ps, end_ps = window(events)
-    inside = cut(labelled(events), start_ps, end_ps)
+    named = events.with_columns(pl.coalesce("hlo_instruction", "name").alias("name"))
+    inside = cut(labelled(named), start_ps, end_ps)
     lanes = lane_order(inside)[:MOST_LANES]
     drawing = _Drawing(data, lanes, axis_unit(end_ps - start_ps), shortest_ps)
     marks = joined(merged(inside.filter(pl.col("lane").is_in(lanes)), drawing.pixel_ps))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import altair as alt
+import polars as pl
 
 KIND_COLOURS: Final = {
     "compute": "#0072b2",
@@ -56,14 +57,31 @@ class ChartData:
         return alt.Chart(alt.NamedData(name))
 
 
-def picked_param(kind: str) -> alt.Parameter:
-    """The signal that the page sets to the picked `op` or `line`; empty for none."""
-    return alt.param(name=f"picked_{kind}", value="")
+def op_key(program: pl.Expr, name: pl.Expr) -> pl.Expr:
+    """What tells an operation from all others on the page: its program, and its own name.
+
+    The tables of the page use the same key (`sections.sql.op_key`).
+    """
+    return program.cast(pl.String).fill_null("") + "/" + name
 
 
-def picked_opacity(kind: str) -> Any:
-    """Full for marks of the picked thing, and for all while nothing is picked."""
-    shown = f"picked_{kind} == '' || picked_{kind} == datum.{kind}"
+def picked_params(*kinds: str) -> list[alt.Parameter]:
+    """The signals that the page sets to the picked `op`, `line` or `scope`; empty for none."""
+    return [alt.param(name=f"picked_{kind}", value="") for kind in kinds]
+
+
+def picked_opacity(*kinds: str) -> Any:
+    """Full for marks of the picked thing, and for all while nothing is picked.
+
+    A mark has the thing's key under the name of its kind. A scope holds all scopes inside it.
+    """
+    tests = {
+        kind: f"picked_{kind} == datum.{kind}"
+        if kind != "scope"
+        else "indexof(datum.scope + '/', picked_scope + '/') == 0"
+        for kind in kinds
+    }
+    shown = " && ".join(f"(picked_{kind} == '' || {test})" for kind, test in tests.items())
     return alt.when(shown).then(alt.value(1)).otherwise(alt.value(0.25))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explane.report.claims import Label, sql_text
 from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
-from explane.report.sections.causes import meaning
+from explane.report.sections.causes import action, meaning
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
 
@@ -13,7 +13,7 @@ _MOST_CAUSES = 12
 
 
 def advice(context: Context) -> Section:
-    """Causes ranked, each with the step time if it went away, and the knob to try."""
+    """Causes ranked, each with the step time if it went away, and what to try."""
     title = "What to change"
     if not context.has("advice"):
         reasons = context.reasons(_WORDS, "No cause is large enough to be worth a change.")
@@ -23,11 +23,11 @@ def advice(context: Context) -> Section:
         context.column("rank", "rank", "id"),
         context.column("cause", "cause", "word"),
         context.column("what", "of it", "name"),
-        context.column("critical_path_ps", "time in the step", "ps"),
+        context.column("critical_path_ps", "time on the path", "ps"),
         context.column("critical_path_ratio", "share", "ratio"),
         context.column("step_ps", "step now", "ps"),
-        context.column("low_ps", "step without, least", "ps", Label.INFERRED),
-        context.column("high_ps", "step without, most", "ps", Label.INFERRED),
+        context.column("low_ps", "without it, least", "ps", Label.INFERRED),
+        context.column("high_ps", "without it, most", "ps", Label.INFERRED),
         context.column("overlaps_with", "overlaps with", "prose"),
     ]
     columns = [c for c in columns if context.book.has_columns("advice", c.name)]
@@ -36,14 +36,15 @@ def advice(context: Context) -> Section:
     sql = f'SELECT {names} FROM advice ORDER BY "rank", cause{host}'
     note = Paragraph(
         spans(
-            "Estimates, not measurements: nothing was run. The range is what replaying the steps "
-            "and plain subtraction give; overlapping causes must not be added up. Each knob is a "
-            "hypothesis for you to test."
+            "Estimates: nothing was run. Each range spans two methods (the step played again "
+            "without the cause, and the cause's time taken off the critical path) and how much "
+            "steps differ anyway. A range that reaches the step as it is means that the gain is "
+            "not sure. Causes that overlap share time: their savings don't add up."
         )
     )
     blocks: list[Block] = [
         note,
-        context.table("advice", sql, columns, "Causes by their share of the step."),
+        context.table("advice", sql, columns, "Causes, those with a sure gain first."),
         *(block for row in causes(context)[:_MOST_CAUSES] for block in _one(context, row)),
     ]
     blocks += doubts(context, "estimates", "what to change", "verdict")
@@ -66,26 +67,28 @@ def causes(context: Context) -> list[str]:
 
 
 def of_what(context: Context, row: str) -> Spans:
-    """What a cause is about, where that is known: ` of next_batch`."""
+    """What a cause is about, where that is known: `, next_batch`."""
     if not context.book.has_columns("advice", "what"):
         return ()
     what = context.text(f'SELECT "what" AS value {row}')
-    return spans(" of ", what) if what.raw else ()
+    return spans(", ", what) if what.raw else ()
 
 
 def _one(context: Context, row: str) -> list[Block]:
-    """Knob, evidence, assumption and proof of one cause."""
+    """What to try, evidence, assumption and proof of one cause."""
     cause = context.text(f"SELECT cause AS value {row}", "word")
     items: list[Spans] = []
     for column, word, unit in (
         ("knob", "To try: ", "advice"),
         ("evidence", "Seen: ", "prose"),
         ("assumption", "Assumes: ", "prose"),
-        ("proof", "What would prove it: ", "prose"),
+        ("proof", "It worked if: ", "prose"),
     ):
         if context.book.has_columns("advice", column):
             text = context.text(f"SELECT {column} AS value {row}", unit)
             if text.raw:
                 items.append(spans(word, text))
-    title = spans("Cause ", cause, *of_what(context, row), f"{meaning(cause.raw)}:")
-    return [Paragraph(title), Bullets(tuple(items))]
+    words = action(cause.raw)
+    head = f"{words[0].upper()}{words[1:]} ("
+    title = spans(head, cause, *of_what(context, row), f"{meaning(cause.raw)})")
+    return [Paragraph(title, "head"), Bullets(tuple(items))]

@@ -25,6 +25,30 @@ _MEANINGS: Final = {
 }
 
 
+_ACTIONS: Final = {
+    "host_late": "let the host run ahead of the GPU",
+    "launch_call_long": "launch with fewer or shorter calls",
+    "wait_stream": "let streams run side by side",
+    "wait_copy": "take copies out of the way",
+    "wait_collective": "take collectives out of the way",
+    "straggler": "even out the GPUs",
+    "exposed_collective": "hide communication behind compute",
+    "copy": "avoid or hide copies",
+    "tiny_kernels": "merge very short kernels",
+    "recompile": "avoid compiling again",
+    "low_rate": "bring slow kernels nearer to the roofline",
+    "layout": "avoid moving and converting data",
+    "donation": "donate buffers",
+    "remat": "compute less again",
+    "readback": "don't wait for results in each step",
+}
+
+
+def action(cause: str) -> str:
+    """What to do about a cause, in a few words."""
+    return _ACTIONS.get(cause, "take this cause away")
+
+
 def meaning(cause: str) -> str:
-    """What a cause means, in brackets; nothing for a word that is not known."""
-    return f" ({_MEANINGS[cause]})" if cause in _MEANINGS else ""
+    """What a cause means, after a colon; nothing for a word that is not known."""
+    return f": {_MEANINGS[cause]}" if cause in _MEANINGS else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from explane.report.claims import Claim, ClaimBook, Column, Label, sql_text
 from explane.report.document import (
+    Mark,
     Printed,
     Reason,
     Span,
@@ -71,7 +72,7 @@ class Context:
         sql: str,
         columns: Sequence[Column],
         caption: str,
-        marks: Sequence[tuple[str, str]] = (),
+        marks: Sequence[tuple[str, str, str]] = (),
         text_rows: int = 15,
     ) -> Table:
         """A printed table from a query with a total order.
@@ -81,7 +82,8 @@ class Context:
             sql: The query, without LIMIT.
             columns: Columns to show; `host` is left out when there is one host only.
             caption: What it shows, without digits.
-            marks: Columns that name an `op` or a `line`.
+            marks: Columns that name an `op`, a `line` or a `scope`: column, kind, and the column
+                of the query that tells it from others.
             text_rows: Most rows in the Markdown.
         """
         shown = [c for c in columns if c.name != "host" or self.n_hosts > 1]
@@ -92,9 +94,15 @@ class Context:
             caption=caption,
             file=f"{self.folder_of.get(stem, 'tables')}/{stem}.csv",
             total=self.value(count, "count"),
-            marks=tuple(marks),
+            marks=self._marks(sql, marks),
             text_rows=text_rows,
         )
+
+    def _marks(self, sql: str, marks: Sequence[tuple[str, str, str]]) -> tuple[Mark, ...]:
+        if not marks:
+            return ()
+        rows = self.book.query(sql).head(PAGE_ROWS)
+        return tuple(Mark(column, kind, tuple(rows[key])) for column, kind, key in marks)
 
     def reasons(self, words: Sequence[str], otherwise: str) -> tuple[Reason, ...]:
         """Why a section is empty: what the analyses said of it, else a sentence of ours.

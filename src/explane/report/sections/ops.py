@@ -6,7 +6,7 @@ from explane.report.claims import Column
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
-from explane.report.sections.sql import LINE, ratio
+from explane.report.sections.sql import LINE, op_key, ratio
 
 _WORDS = ("ops", "lines", "attribution", "kernels")
 _NO_LINE = "'(no Python line)'"
@@ -17,7 +17,7 @@ def ops(context: Context) -> Section:
     title = "Operations and Python lines"
     if not context.has("ops"):
         reasons = context.reasons(_WORDS, "There are no GPU events to attribute.")
-        return Section("ops", title, tuple(reasons))
+        return Section("ops", title, tuple(reasons), "Operations")
     blocks: list[Block] = [_ops_table(context)]
     if context.has("lines"):
         blocks.append(
@@ -39,7 +39,7 @@ def ops(context: Context) -> Section:
             )
         )
     blocks += doubts(context, "ops", "lines", "time by line")
-    return Section("ops", title, tuple(blocks))
+    return Section("ops", title, tuple(blocks), "Operations")
 
 
 def _ops_table(context: Context) -> Block:
@@ -57,19 +57,25 @@ def _ops_table(context: Context) -> Block:
     ]
     extra = "".join(f", {c.name}" for c in columns if c.name in ("low_ps", "high_ps", "n"))
     has_kernel = context.book.has_columns("ops", "unattributed_kernel")
-    name = "COALESCE(hlo_instruction, unattributed_kernel)" if has_kernel else "hlo_instruction"
+    names = ("hlo_instruction", "unattributed_kernel") if has_kernel else ("hlo_instruction",)
+    name = f"COALESCE({', '.join(names)})"
     total = "(SELECT SUM(duration_ps) FROM ops)"
     sql = (
         f'SELECT host, {name} AS hlo_instruction, kind, "match", op_name, {LINE} AS line, '
-        f"n_kernels, duration_ps, {ratio('duration_ps', total)} AS share{extra} FROM ops "
+        f"n_kernels, duration_ps, {ratio('duration_ps', total)} AS share{extra}, "
+        f"{op_key('program_id', *names)} AS op FROM ops "
         "ORDER BY duration_ps DESC, host, program_id, hlo_instruction"
     )
     return context.table(
         "ops",
         sql,
         columns,
-        "GPU time by HLO instruction; kernels of match class none stand under their own name.",
-        [("hlo_instruction", "op"), ("line", "line")],
+        "GPU time by HLO instruction; kernels without one stand under their own name.",
+        [
+            ("hlo_instruction", "op", "op"),
+            ("line", "line", "line"),
+            ("op_name", "scope", "op_name"),
+        ],
     )
 
 
@@ -80,7 +86,7 @@ def _range_columns(context: Context, table: str) -> list[Column]:
     return [
         context.column("low_ps", "least per step", "ps"),
         context.column("high_ps", "most per step", "ps"),
-        context.column("n", "steps", "count"),
+        context.column("n", "steps and GPUs", "count"),
     ]
 
 
@@ -116,9 +122,8 @@ def _lines_table(context: Context) -> Block:
         "lines",
         sql,
         columns,
-        "GPU time by Python line: the first line of yours on the way from the operation to its "
-        "callers.",
-        [("line", "line")],
+        "GPU time by Python line: the innermost one of yours on the operation's stack.",
+        [("line", "line", "line")],
     )
 
 
@@ -127,7 +132,7 @@ def attribution(context: Context) -> Section:
     title = "How kernels were attributed"
     if not context.has("how"):
         reasons = context.reasons(_WORDS, "There are no GPU events to attribute.")
-        return Section("attribution", title, tuple(reasons))
+        return Section("attribution", title, tuple(reasons), "Attribution")
     total = "SELECT SUM(duration_ps) FROM how"
     columns = [
         context.column("match", "match", "word"),
@@ -153,7 +158,7 @@ def attribution(context: Context) -> Section:
         "note",
     )
     table = context.table("how", sql, columns, "Kernels by how their instruction was found.")
-    return Section("attribution", title, (note, table, *_selfcheck(context)))
+    return Section("attribution", title, (note, table, *_selfcheck(context)), "Attribution")
 
 
 def _selfcheck(context: Context) -> tuple[Block, ...]:
@@ -180,8 +185,8 @@ def _selfcheck(context: Context) -> tuple[Block, ...]:
     )
     note = Paragraph(
         spans(
-            "Self-check: the labels of exact kernels of this very capture were hidden, in runs as "
-            "long as its graphs, and found again without them."
+            "Self-check: labels of kernels of this very capture were hidden, in runs as long as "
+            "its graphs, and their instructions found without them."
         ),
         "note",
     )

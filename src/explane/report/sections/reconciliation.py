@@ -14,7 +14,7 @@ def reconciliation(context: Context) -> Section:
     blocks: list[Block] = []
     if not context.has("checks"):
         blocks += context.reasons(_WORDS, "No two records of the same work are in this capture.")
-        return Section("reconciliation", "Reconciliation", tuple(blocks))
+        return Section("reconciliation", "Reconciliation", tuple(blocks), "Checks")
     counts = {
         word: context.value(
             f"SELECT COUNT(*) AS value FROM checks WHERE holds = '{word}'", "count"
@@ -24,15 +24,15 @@ def reconciliation(context: Context) -> Section:
     blocks.append(
         Paragraph(
             spans(
-                "Of the checks that this capture allows, ",
+                "Checks of independent records against each other: ",
                 counts["yes"],
                 " hold, ",
                 counts["no"],
-                " do not hold, ",
+                " fail, ",
                 counts["explained"],
-                " differ for a reason that is on record, and for ",
+                " differ for a known reason, ",
                 counts["not available"],
-                " one of the two records is missing.",
+                " can't be made because a record is missing.",
             ),
             "lead",
         )
@@ -46,10 +46,14 @@ def reconciliation(context: Context) -> Section:
         context.column("note", "note", "prose"),
     ]
     names = ", ".join(f'"{c.name}"' for c in columns)
-    sql = (
-        f"SELECT {names}, CAST({_RANK} AS BIGINT) AS gravity FROM checks "
-        'ORDER BY gravity, host, "check", "left", "right"'
-    )
-    caption = "Records side by side, disagreements first."
-    table = context.table("checks", sql, columns, caption, text_rows=40)
-    return Section("reconciliation", "Reconciliation", (*blocks, table))
+    for where, caption, text_rows in (
+        ("holds <> 'yes'", "Records that differ, or that are missing.", 40),
+        ("holds = 'yes'", "Records that agree.", 15),
+    ):
+        sql = (
+            f"SELECT {names}, CAST({_RANK} AS BIGINT) AS gravity FROM checks WHERE {where} "
+            'ORDER BY gravity, host, "check", "left", "right"'
+        )
+        if context.any(sql):
+            blocks.append(context.table("checks", sql, columns, caption, text_rows=text_rows))
+    return Section("reconciliation", "Reconciliation", tuple(blocks), "Checks")

@@ -6,7 +6,7 @@ from explane.report.claims import Label
 from explane.report.document import Block, Paragraph, Picture, Section, spans
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
-from explane.report.sections.sql import ratio
+from explane.report.sections.sql import op_key, ratio
 
 _WORDS = ("roofline",)
 
@@ -29,9 +29,9 @@ def roofline(context: Context, drawn: bool) -> Section:
                 "roofline",
                 "Scatter of rate over arithmetic intensity with the roofs of the GPU",
                 spans(
-                    "One point for each modelled instruction with arithmetic, those with most "
-                    "time if there are many, sized by time. The roofs are dense peaks of the "
-                    "whole GPU from its spec sheet, or as you gave them."
+                    "One point for each modelled instruction with arithmetic, sized by its time. "
+                    "Roofs are dense peaks of the whole GPU from its spec sheet, or as you gave "
+                    "them."
                 ),
             )
         )
@@ -48,8 +48,8 @@ def _coverage(context: Context) -> Block:
             " of ",
             context.value("SELECT COUNT(*) AS value FROM roofline", "count"),
             " instructions have FLOPs and bytes that follow from their shapes; the others are "
-            "unknown, not zero. Work and time are of one execution. A share above the peak is "
-            "shown as it is: then the model or the peak is wrong.",
+            "unknown, not zero. Work, bytes and time are of one execution. A share above the "
+            "roof is shown as it is: then the model or the peak is wrong.",
         )
     )
 
@@ -57,6 +57,7 @@ def _coverage(context: Context) -> Block:
 def _table(context: Context) -> Block:
     flagged = context.book.has_columns("roofline", "flag")
     flag = ", flag" if flagged else ""
+    key = op_key("program_id", "hlo_instruction")
     columns = [
         context.column("hlo_instruction", "instruction", "name"),
         context.column("n_executions", "executions", "count"),
@@ -73,7 +74,8 @@ def _table(context: Context) -> Block:
     sql = (
         "SELECT hlo_instruction, n_executions, flops, bytes, duration_ps, "
         "CAST(flops AS DOUBLE) / NULLIF(duration_ps, 0) * 1e12 AS reached, peak_flops_per_s, "
-        f"peak_bytes_per_s, peak_ratio, bound{flag} FROM roofline WHERE flops IS NOT NULL "
+        f"peak_bytes_per_s, peak_ratio, bound{flag}, {key} AS op FROM roofline "
+        "WHERE flops IS NOT NULL "
         "ORDER BY n_executions * duration_ps DESC, program_id, hlo_instruction"
     )
     return context.table(
@@ -81,7 +83,7 @@ def _table(context: Context) -> Block:
         sql,
         columns,
         "Modelled instructions, most time first.",
-        [("hlo_instruction", "op")],
+        [("hlo_instruction", "op", "op")],
     )
 
 

@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
-from explane.report.document import Block, Paragraph, spans
+from explane.report.document import Block, Paragraph, Section, spans
 from explane.report.sections.context import Context
 
 _NEEDED = ("device", "metric", "value", "unit", "low", "high", "n", "definition", "scope")
+_OF_CAPTURE = "scope <> 'step' AND device IS NULL"
 
 
-def skip_figures(context: Context) -> list[Block]:
-    """Figures of a step, then of the whole capture; times and counts apart."""
+def skip_figures(context: Context) -> Section:
+    """Figures of a step beside those of the whole capture; times and counts apart."""
+    title, short = "Launches against kernels", "Launches"
     if not context.has("skip") or not context.book.has_columns("skip", *_NEEDED):
-        return list(
-            context.reasons(("skip",), "There are no launches to set against the kernels.")
-        )
+        reasons = context.reasons(("skip",), "There are no launches to set against the kernels.")
+        return Section("skip", title, tuple(reasons), short)
     note = Paragraph(
         spans(
-            "SKIP figures set launch calls against kernels. A large `tklqt_ps` made of "
-            "`tklqt_queue_ps` means that kernels waited for the GPU, not for their launch."
+            "The figures of SKIP. TKLQT is the time from launch calls to the start of their "
+            "kernels: where most of it is `tklqt_queue`, kernels waited for the GPU, not for "
+            "their launch. Figures of a step are the median GPU's median, with the range over "
+            "steps and GPUs."
         ),
         "note",
     )
     blocks: list[Block] = [note]
-    for where, caption in (
-        (
-            "scope = 'step'",
-            "of a step: the median GPU's median, with the range over steps and GPUs",
-        ),
-        ("scope <> 'step' AND device IS NULL", "of the whole capture"),
-    ):
-        for unit, word in (("ps", "Times"), ("count", "Counts")):
-            if context.any(f"SELECT 1 AS n FROM skip WHERE {where} AND unit = '{unit}'"):
-                blocks.append(_table(context, where, unit, f"{word} {caption}."))
-    return blocks
+    for unit, caption in (("ps", "Times."), ("count", "Counts.")):
+        if context.any(f"SELECT 1 AS n FROM ({_figures(unit)}) AS figures"):
+            blocks.append(_table(context, unit, caption))
+    return Section("skip", title, tuple(blocks), short)
 
 
-def _table(context: Context, where: str, unit: str, caption: str) -> Block:
-    ranged = where.startswith("scope =")
+def _figures(unit: str) -> str:
+    """One row per figure: of a step, and of the whole capture where it has one."""
+    return (
+        "SELECT host, REPLACE(\"metric\", '_ps', '') AS figure, "
+        "QUANTILE_DISC(CASE WHEN scope = 'step' THEN \"value\" END, 0.5) AS of_step, "
+        "MIN(CASE WHEN scope = 'step' THEN low END) AS least, "
+        "MAX(CASE WHEN scope = 'step' THEN high END) AS most, "
+        "SUM(CASE WHEN scope = 'step' THEN n END) AS number, "
+        f'MAX(CASE WHEN {_OF_CAPTURE} THEN "value" END) AS whole, definition FROM skip '
+        f"WHERE unit = '{unit}' AND (scope = 'step' OR ({_OF_CAPTURE})) "
+        'GROUP BY host, "metric", definition'
+    )
+
+
+def _table(context: Context, unit: str, caption: str) -> Block:
     columns = [
         context.column("host", "host", "name"),
-        context.column("metric", "figure", "word"),
-        context.column("figure", "value", unit),
+        context.column("figure", "figure", "word"),
+        context.column("of_step", "of a step", unit),
+        context.column("least", "least", unit),
+        context.column("most", "most", unit),
+        context.column("number", "steps and GPUs", "count"),
+        context.column("whole", "whole capture", unit),
+        context.column("definition", "definition", "prose"),
     ]
-    if ranged:
-        columns += [
-            context.column("least", "least", unit),
-            context.column("most", "most", unit),
-            context.column("number", "steps and GPUs", "count"),
-        ]
-    columns.append(context.column("definition", "definition", "prose"))
-    sql = (
-        'SELECT host, "metric", QUANTILE_DISC("value", 0.5) AS figure, MIN(low) AS least, '
-        f"MAX(high) AS most, SUM(n) AS number, definition FROM skip WHERE {where} "
-        f'AND unit = \'{unit}\' GROUP BY host, "metric", definition ORDER BY host, "metric"'
-    )
+    sql = f"SELECT * FROM ({_figures(unit)}) AS figures ORDER BY host, figure"
     return context.table("skip", sql, columns, caption, text_rows=40)

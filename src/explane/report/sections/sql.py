@@ -7,6 +7,17 @@ from typing import Final
 LINE: Final = "source_file || ':' || CAST(source_line AS VARCHAR)"
 """A Python line as `file:line`; missing when there is none."""
 
+
+def op_key(program: str, *names: str) -> str:
+    """What tells an operation from all others: its program, and its instruction or kernel.
+
+    Args:
+        program: Column of the program's id.
+        names: Columns of its name, the first that is known counts.
+    """
+    return f"COALESCE(CAST({program} AS VARCHAR), '') || '/' || COALESCE({', '.join(names)})"
+
+
 WHOLE_STEPS: Final = "SELECT end_ps - start_ps AS d FROM steps WHERE complete = 1"
 
 

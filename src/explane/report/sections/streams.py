@@ -16,10 +16,10 @@ def streams(context: Context) -> Section:
     title = "GPUs and streams"
     if not context.has("streams"):
         reasons = context.reasons(_WORDS, "The capture has no GPU events, so no stream has work.")
-        return Section("streams", title, tuple(reasons))
+        return Section("streams", title, tuple(reasons), "GPUs")
     blocks = [*_steps(context), *_devices(context), *_streams(context)]
     blocks += doubts(context, "per-gpu", "averages")
-    return Section("streams", title, tuple(blocks))
+    return Section("streams", title, tuple(blocks), "GPUs")
 
 
 def _steps(context: Context) -> list[Block]:
@@ -29,17 +29,17 @@ def _steps(context: Context) -> list[Block]:
         return list(
             context.reasons(("steps",), "No complete step, so no budget of a step can be given.")
         )
-    parts = ", ".join(f"SUM({part}_ps) AS {part}" for part in _PARTS)
+    parts = ", ".join(f"{_mean(part)} AS {part}" for part in _PARTS)
     columns = [
         context.column("host", "host", "name"),
         context.column("device", "GPU", "id"),
         context.column("n", "steps", "count"),
-        context.column("total", "all steps", "ps"),
+        context.column("mean", "mean step", "ps"),
         *(context.column(part, part, "ps") for part in _PARTS),
         context.column("idle_ratio", "idle share", "ratio"),
     ]
     sql = (
-        f"SELECT host, device, COUNT(*) AS n, SUM(duration_ps) AS total, {parts}, "
+        f"SELECT host, device, COUNT(*) AS n, {_mean('duration')} AS mean, {parts}, "
         f"{ratio('SUM(idle_ps)', 'SUM(duration_ps)')} AS idle_ratio {whole} "
         "GROUP BY host, device ORDER BY host, device"
     )
@@ -48,15 +48,22 @@ def _steps(context: Context) -> list[Block]:
             "steps",
             "Stacked bars of where the step of each GPU goes",
             spans(
-                "Where a step goes on each GPU: mean over complete steps. Time in which a GPU "
-                "computes and communicates at once counts as compute; what is drawn as a "
-                "collective or copy is exposed."
+                "Where the mean step goes on each GPU. Compute beside communication counts as "
+                "compute: what is drawn as a collective or copy is exposed."
             ),
         ),
         context.table(
-            "step_budgets", sql, columns, "Complete steps by GPU, all streams together."
+            "step_budgets",
+            sql,
+            columns,
+            "The mean complete step of each GPU, all streams together.",
         ),
     ]
+
+
+def _mean(part: str) -> str:
+    """Mean over steps of a time, in whole picoseconds."""
+    return f"CAST(ROUND(AVG({part}_ps)) AS BIGINT)"
 
 
 def _devices(context: Context) -> list[Block]:
@@ -98,17 +105,17 @@ def _streams(context: Context) -> list[Block]:
     gpus = "(SELECT DISTINCT host, device FROM streams) AS gpus"
     text = Paragraph(
         spans(
+            "Streams with events: ",
             context.value("SELECT COUNT(*) AS value FROM streams", "count"),
-            " streams on ",
+            ", on GPUs: ",
             context.value(f"SELECT COUNT(*) AS value FROM {gpus}", "count"),
-            " GPUs have events. Each span runs from the stream's first kernel to the end of its "
-            "last; compute, collectives, copies, fills and idle time add up to it exactly. Idle "
-            "is the time in which nothing of the stream runs.",
+            ". A stream's span runs from its first kernel to the end of its last; compute, "
+            "collectives, copies, fills and idle time add up to it exactly.",
         )
     )
     picture = Picture(
         "budget",
         "Stacked bars of every GPU stream: compute, collectives, copies, fills and idle time",
-        spans("Where the time of each stream goes; the same numbers as in the table."),
+        spans("Where the span of each stream goes, over the whole capture."),
     )
     return [text, picture, context.table("streams", sql, columns, "Budget of every stream.")]

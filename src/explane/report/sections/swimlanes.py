@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from explane.report.claims import Label
-from explane.report.document import Block, Paragraph, Picture, Section, Table, spans
+from explane.report.document import Block, Paragraph, Picture, Section, Spans, Table, spans
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
-from explane.report.sections.sql import LINE, ratio
+from explane.report.sections.sql import LINE, op_key, ratio
 
 _PICTURE = (
     "Swimlanes of the median step: one lane for each GPU stream and launching thread, kernels "
@@ -31,7 +31,7 @@ def swimlanes(context: Context, pixel_ps: int) -> Section:
     blocks += _critical_path(context)
     blocks += _collectives(context)
     blocks += doubts(context, "collectives", "critical path")
-    return Section("swimlanes", "The median step", tuple(blocks))
+    return Section("swimlanes", "The median step", tuple(blocks), "Median step")
 
 
 def _picture(context: Context, pixel_ps: int) -> list[Block]:
@@ -39,33 +39,30 @@ def _picture(context: Context, pixel_ps: int) -> list[Block]:
     n_events = context.value(f"SELECT COUNT(*) AS value {gpu}", "count")
     merged = f"SELECT COUNT(*) AS value {gpu} AND duration_ps < {pixel_ps}"
     caption = spans(
+        "GPU events: ",
         n_events,
-        " GPU events; ",
+        ". Those too short for the picture are drawn merged: ",
         context.value(merged, "count"),
-        " of them are too short for the picture and drawn merged with their neighbours of the "
-        "same kind. Grey is idle. The underlined kernels are on the critical "
-        "path. The page can be zoomed.",
+        ". Grey is idle; the line under kernels is the critical path.",
     )
-    return [Picture("swimlanes", _PICTURE, caption), *_last(context)]
+    return [Picture("swimlanes", _PICTURE, caption)]
 
 
-def _last(context: Context) -> list[Block]:
+def _last(context: Context) -> Spans:
     """Which GPU finishes last, and with what."""
     row = (
         "FROM swimlane WHERE lane_kind = 'gpu' "
         "ORDER BY start_ps + duration_ps DESC, host, device, stream LIMIT 1"
     )
-    return [
-        Paragraph(
-            spans(
-                "GPU ",
-                context.value(f"SELECT device AS value {row}", "id", Label.READ),
-                " finishes last, with ",
-                context.text(f"SELECT name AS value {row}"),
-                ".",
-            )
-        )
-    ]
+    if not context.any(f"SELECT 1 AS n {row}"):
+        return ()
+    return spans(
+        " GPU ",
+        context.value(f"SELECT device AS value {row}", "id", Label.READ),
+        " finishes last, with ",
+        context.text(f"SELECT COALESCE(hlo_instruction, name) AS value {row}"),
+        ".",
+    )
 
 
 def _critical_path(context: Context) -> list[Block]:
@@ -83,10 +80,13 @@ def _critical_path(context: Context) -> list[Block]:
         context.column("n", "times", "count"),
         context.column("time_ps", "time", "ps"),
     ]
+    key = op_key("program_id", "hlo_instruction", "what")
+    key = f"CASE WHEN device IS NOT NULL THEN {key} END"
     sql = (
-        f"SELECT kind, device, what, {LINE} AS line, COUNT(*) AS n, SUM(duration_ps) AS time_ps "
-        "FROM critical_path GROUP BY kind, device, what, source_file, source_line "
-        "ORDER BY time_ps DESC, kind, device, what, line"
+        f"SELECT kind, device, what, {LINE} AS line, COUNT(*) AS n, SUM(duration_ps) AS time_ps, "
+        f"{key} AS op FROM critical_path "
+        "GROUP BY kind, device, what, source_file, source_line, program_id, hlo_instruction "
+        "ORDER BY time_ps DESC, kind, device, what, line, op"
     )
     total = context.value("SELECT SUM(duration_ps) AS value FROM critical_path", "ps")
     kinds = [
@@ -101,10 +101,14 @@ def _critical_path(context: Context) -> list[Block]:
         "FROM critical_path GROUP BY kind ORDER BY time_ps DESC, kind"
     )
     table = context.table(
-        "critical_path", sql, columns, "What the critical path is made of.", [("line", "line")]
+        "critical_path",
+        sql,
+        columns,
+        "What the critical path is made of.",
+        [("what", "op", "op"), ("line", "line", "line")],
     )
     return [
-        Paragraph(spans("The critical path is ", total, " long.")),
+        Paragraph(spans("The critical path is ", total, " long.", *_last(context))),
         context.table("critical_path", by_kind, kinds, "The critical path by kind."),
         table,
     ]
@@ -126,7 +130,8 @@ def _collectives(context: Context) -> list[Block]:
         context.column("exposed", "exposed", "ps"),
     ]
     sql = (
-        "SELECT hlo_instruction, COUNT(*) AS n, SUM(duration_ps) AS time_ps, "
+        f"SELECT hlo_instruction, {op_key('program_id', 'hlo_instruction')} AS op, "
+        "COUNT(*) AS n, SUM(duration_ps) AS time_ps, "
         "SUM(wait_ps) AS wait, SUM(transfer_ps) AS transfer, SUM(exposed_ps) AS exposed "
         "FROM collectives GROUP BY program_id, hlo_instruction "
         "ORDER BY exposed DESC, time_ps DESC, hlo_instruction, program_id"
@@ -144,7 +149,7 @@ def _collectives(context: Context) -> list[Block]:
         sql,
         columns,
         "Collectives by instruction, most exposed first.",
-        [("hlo_instruction", "op")],
+        [("hlo_instruction", "op", "op")],
     )
     return [note, table, *_stragglers(context)]
 
@@ -166,4 +171,4 @@ def _stragglers(context: Context) -> list[Block]:
         "ORDER BY caused_wait_ps DESC, host, device"
     )
     caption = "GPUs that the others waited for."
-    return [context.table("stragglers", sql, columns, caption, [("doing", "op")])]
+    return [context.table("stragglers", sql, columns, caption)]

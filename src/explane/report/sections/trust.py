@@ -28,12 +28,12 @@ def trust(context: Context) -> Section:
             f'SELECT {host}, item, "count" AS n, gpu_time_ps, gpu_time_ratio, why, affects '
             f"FROM trust ORDER BY {order}{ITEM_ORDER}"
         )
-        caption = "What can't be trusted, and why."
+        caption = "Gravest first."
         blocks.append(context.table("trust", sql, columns, caption, text_rows=40))
     else:
         blocks += context.reasons(("trust",), "Nothing was found that can't be trusted.")
     blocks += _not_analysed(context)
-    return Section("trust", "What can't be trusted", tuple(blocks))
+    return Section("trust", "What can't be trusted", tuple(blocks), "Trust")
 
 
 def _not_analysed(context: Context) -> list[Block]:
@@ -45,7 +45,7 @@ def _not_analysed(context: Context) -> list[Block]:
         context.column("reason", "why it is not analysed", "prose"),
     ]
     sql = "SELECT section, reason FROM not_analysed ORDER BY section, reason"
-    return [context.table("not_analysed", sql, columns, "Parts without a result.")]
+    return [context.table("not_analysed", sql, columns, "Parts of the report without a result.")]
 
 
 def new_captures(context: Context) -> Section:
@@ -55,7 +55,7 @@ def new_captures(context: Context) -> Section:
         reasons = context.reasons(
             ("new_captures",), "No question stays open that another capture would answer."
         )
-        return Section("captures", title, tuple(reasons))
+        return Section("captures", title, tuple(reasons), "New capture")
     n = int(
         context.book.query(
             "SELECT COUNT(*) AS n FROM (SELECT DISTINCT question, capture FROM new_captures) AS q"
@@ -68,7 +68,7 @@ def new_captures(context: Context) -> Section:
         question = context.text(f"SELECT question AS value {row}", "prose")
         capture = context.text(f"SELECT capture AS value {row}", "prose")
         items.append(spans(question, " → ", capture))
-    return Section("captures", title, (Bullets(tuple(items)),))
+    return Section("captures", title, (Bullets(tuple(items)),), "New capture")
 
 
 def sources(context: Context) -> Section:
@@ -102,4 +102,4 @@ def sources(context: Context) -> Section:
         blocks.append(context.table("sources", sql, files, "Files that were looked at."))
     if not blocks:
         blocks.append(Paragraph(spans("The files are not on record.")))
-    return Section("sources", "What was read", tuple(blocks))
+    return Section("sources", "What was read", tuple(blocks), "Files")

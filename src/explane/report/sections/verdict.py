@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
-from explane.report.sections.skip import skip_figures
 from explane.report.sections.sql import WHOLE_STEPS, ratio, spread
 
 _MOST_HOSTS = 4
-
-
-def glance(context: Context) -> tuple[Block, ...]:
-    """What stands at the head of the report: the verdict of each process and the step's length."""
-    blocks: list[Block] = [Paragraph(line, "lead") for line in verdict_lines(context)]
-    step = step_line(context)
-    return (*blocks, Paragraph(step)) if step else tuple(blocks)
 
 
 def verdict_lines(context: Context) -> list[Spans]:
@@ -74,36 +68,57 @@ def _stands_for_steps(context: Context) -> bool:
 
 
 def verdict(context: Context) -> Section:
-    """The verdict with its rule, the steps, the idle causes and the SKIP figures."""
-    blocks: list[Block] = [Paragraph(line, "lead") for line in verdict_lines(context)]
+    """The shares that decided, the rule, the steps and the idle causes."""
+    blocks: list[Block] = []
+    if not context.has("verdict"):
+        blocks += context.reasons(("verdict",), "The verdict was not analysed.")
+    blocks += _shares(context)
     if context.has("verdict") and context.book.has_columns("verdict", "rule"):
         sql = "SELECT rule AS value FROM verdict ORDER BY host, verdict LIMIT 1"
         blocks.append(Paragraph(spans("Rule: ", context.text(sql, "prose"), "."), "note"))
-    blocks += [*_shares(context), *_steps(context), *_idle(context), *skip_figures(context)]
+    blocks += [*_steps(context), *_idle(context)]
     blocks += doubts(context, "verdict", "idle", "launch", "step time")
-    return Section("verdict", "Verdict and cause", tuple(blocks))
+    return Section("verdict", "Verdict and cause", tuple(blocks), "Verdict")
+
+
+_PARTS: Final = {
+    "compute": "a compute kernel runs",
+    "collective": "a collective moves data and no compute kernel runs",
+    "peer_late": "a collective waits for a GPU that has more work",
+    "peer_host_late": "a collective waits for a GPU whose host launched late",
+    "copy": "only copies or fills run",
+    "host_late": "idle: the host launched late",
+    "launch_call_long": "idle: launch calls took long",
+    "gap": "idle: short pauses between queued kernels",
+    "unexplained": "idle: nothing on record explains it",
+}
+"""Parts of the time that the verdict rests on; together they are all of it."""
 
 
 def _shares(context: Context) -> list[Block]:
-    """The shares that decided, one row for each process."""
-    if not context.has("verdict"):
+    """The shares that decided, the largest first; parts that take no time are left out."""
+    parts = {part: words for part, words in _PARTS.items() if _has_part(context, part)}
+    if not parts:
         return []
-    frame = context.book.tables["verdict"]
-    shares = [name for name in frame.columns if name.endswith("_ratio")]
-    if not shares:
-        return []
+    each = " UNION ALL ".join(
+        f"SELECT host, '{part}' AS part, '{words}' AS meaning, {part}_ratio AS share FROM verdict"
+        for part, words in parts.items()
+    )
     columns = [
-        context.column("process", "process", "name"),
-        context.column("verdict", "verdict", "word"),
-        *(
-            context.column(name, name.removesuffix("_ratio").replace("_", " "), "ratio")
-            for name in shares
-        ),
+        context.column("host", "process", "name"),
+        context.column("part", "part", "word"),
+        context.column("share", "share of the time", "ratio"),
+        context.column("meaning", "in this part", "prose"),
     ]
     sql = (
-        f"SELECT host AS process, verdict, {', '.join(shares)} FROM verdict ORDER BY host, verdict"
+        f"SELECT host, part, share, meaning FROM ({each}) AS parts WHERE share > 0 "
+        "ORDER BY host, share DESC, part"
     )
-    return [context.table("verdict", sql, columns, "The shares of time that decided.")]
+    return [context.table("verdict", sql, columns, "Where the time goes, and what decided.")]
+
+
+def _has_part(context: Context, part: str) -> bool:
+    return context.has("verdict") and context.book.has_columns("verdict", f"{part}_ratio")
 
 
 def _steps(context: Context) -> list[Block]:
@@ -189,11 +204,16 @@ def top_cause(context: Context) -> Spans:
     row = f"FROM ({causes}) AS causes ORDER BY t DESC, cause, event LIMIT 1"
     cause = context.text(f"SELECT cause AS value {row}", "word")
     event = context.text(f"SELECT event AS value {row}", "name")
-    line: list[str | Span] = ["The idle time inside steps is above all ", cause]
+    line: list[str | Span] = ["GPUs are idle inside steps above all by ", cause]
     if event.raw:
         line += [" during ", event]
     time = context.value(f"SELECT t AS value {row}", "ps")
     total = context.value(f"SELECT SUM(idle.duration_ps) AS value FROM {_IN_STEPS}", "ps")
     return spans(
-        *line, f"{meaning(cause.raw)}: ", time, " of ", total, " over all steps and GPUs."
+        *line,
+        f"{meaning(cause.raw)}; ",
+        time,
+        " of ",
+        total,
+        " of idle time over all complete steps and GPUs",
     )

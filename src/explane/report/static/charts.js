@@ -29,7 +29,7 @@
   async function draw(element, description, tooltip) {
     const spec = themed(description);
     if (typeof spec.width === "number") {
-      spec.width = Math.max(element.clientWidth - 8, 420);
+      spec.width = Math.max(element.clientWidth - 8, 320);
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
     const options = { mode: "vega", ast: true, actions: false, renderer: "canvas", hover: false };
@@ -47,6 +47,7 @@
     typeof value === "object" ? Object.entries(value) : [["", String(value)]];
 
   explane.draw = draw;
+  explane.views = {};
 
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
     const description = explane.data.charts[figure.dataset.chart];
@@ -56,20 +57,22 @@
     const show = async () => {
       view?.finalize();
       view = await draw(element, description, pairs);
+      explane.views[figure.dataset.chart] = view;
       view.addEventListener("click", (_event, item) => {
         const datum = item?.datum ?? {};
-        if (datum.op) explane.pick("op", datum.op);
-        else if (datum.line) explane.pick("line", datum.line);
+        const kind = ["op", "line", "scope"].find((name) => datum[name]);
+        if (kind) explane.pick(kind, datum[kind]);
       });
       mark(explane.picked());
       figure.dataset.ready = "yes";
     };
-    /** Shows the picked thing in charts that have a signal for its kind. */
+    /** Shows the picked thing; a chart without its kind shows the line or scope of the operation. */
     const mark = ({ kind, key }) => {
       const signals = view?.getState().signals ?? {};
-      for (const name of ["op", "line"]) {
-        const signal = `picked_${name}`;
-        if (signal in signals) view.signal(signal, kind === name ? key : "");
+      const known = ["op", "line", "scope"].filter((name) => `picked_${name}` in signals);
+      for (const name of known) {
+        const other = known.includes(kind) ? "" : explane.wanted(name);
+        view.signal(`picked_${name}`, kind === name ? key : other);
       }
       view?.runAsync();
     };

@@ -1,7 +1,8 @@
 "use strict";
 /**
- * One thing picked on the page: an operation (`op`) or a Python line (`line`).
+ * One thing picked on the page: an operation (`op`), a Python line (`line`) or a `scope`.
  *
+ * The key of an operation is its program and its instruction: programs use the same names.
  * Tables and charts register a listener and show the picked thing in their own way; whoever lets
  * the user choose calls `pick`. Names are only compared and shown as text, never read as markup.
  */
@@ -15,6 +16,22 @@ window.explane = (() => {
     picked = same || !key ? { kind: "", key: "" } : { kind, key };
     for (const listener of listeners) listener(picked);
   }
+
+  const facts = new Map();
+
+  /** Notes the line and the scope of an operation, to mark them when it is picked. */
+  function learn(op, line, scope) {
+    if (op && !facts.has(op)) facts.set(op, { line: line ?? "", scope: scope ?? "" });
+  }
+
+  /** What to mark as a kind of thing: the picked one, or the line or scope of the picked operation. */
+  function wanted(kind) {
+    if (picked.kind === kind) return picked.key;
+    return picked.kind === "op" ? facts.get(picked.key)?.[kind] ?? "" : "";
+  }
+
+  /** Whether a scope is another one, or lies inside it. */
+  const inside = (scope, outer) => `${scope}/`.startsWith(`${outer}/`);
 
   /** Calls `listener({kind, key})` now and whenever the choice changes. */
   function onPick(listener) {
@@ -63,5 +80,5 @@ window.explane = (() => {
     }
   });
 
-  return { pick, onPick, picked: () => picked, data, describe, showTip };
+  return { pick, onPick, picked: () => picked, wanted, learn, inside, data, describe, showTip };
 })();

@@ -28,6 +28,9 @@
       this.current = -1;
       this.frames = [];
       this.pending = false;
+      for (let i = 0; i < lanes.events.start.length; i += 1) {
+        explane.learn(this.text("op", i), this.text("line", i), this.text("scope", i));
+      }
       this.wire();
     }
 
@@ -49,8 +52,8 @@
     about(i) {
       const { events } = this.lanes;
       return [
-        ["what", this.text("name", i)],
-        ["instruction", this.text("op", i)],
+        ["kernel or call", this.text("name", i)],
+        ["instruction", this.text("instruction", i)],
         ["op name", this.text("scope", i)],
         ["line", this.text("line", i)],
         ["match", this.text("match", i)],
@@ -72,20 +75,23 @@
       const { events, unit, lanes, kinds } = this.lanes;
       const pixel = (this.to - this.from) / Math.max(this.view.width(), 1);
       const { kind: pickKind, key } = this.picked ?? {};
-      const wanted = key ? this.lanes.strings.indexOf(key) : -1;
-      const column = pickKind === "line" ? events.line : events.op;
+      const wanted = new Set();
+      this.lanes.strings.forEach((text, code) => {
+        if (pickKind === "scope" ? explane.inside(text, key) : text === key) wanted.add(code);
+      });
+      const column = { line: events.line, scope: events.scope }[pickKind] ?? events.op;
       const rows = [];
       const merged = new Map();
       for (let i = 0; i < events.start.length; i += 1) {
         const start = events.start[i];
         const end = start + events.duration[i];
         if (end < this.from || start > this.to) continue;
-        const faded = Boolean(key) && column[i] !== wanted;
+        const faded = Boolean(key) && !wanted.has(column[i]);
         if (end - start >= pixel) {
           const next = events.lane[i + 1] === events.lane[i] ? events.start[i + 1] : end;
           const free = Math.min(end, Math.max(next, start)) - Math.max(start, this.from);
           const room = Math.floor(free / pixel / PIXELS_PER_LETTER) - 1;
-          const name = room > 6 ? this.text("name", i) : "";
+          const name = room > 6 ? this.text("instruction", i) || this.text("name", i) : "";
           rows.push({
             i, n: 1, lane: lanes[events.lane[i]], kind: kinds[events.kind[i]],
             start: start / unit.size_ps, end: end / unit.size_ps, path: events.path[i], faded,

@@ -55,7 +55,7 @@
       const descending = now === "none" || !now ? numeric : now === "ascending";
       sort(table, heading.cellIndex, descending);
     });
-    box.querySelector("input").addEventListener("input", (event) => filter(box, event.target.value));
+    box.querySelector("input")?.addEventListener("input", (event) => filter(box, event.target.value));
   }
 
   document.addEventListener("click", (event) => {
@@ -63,10 +63,19 @@
     if (button) window.explane.pick(button.dataset.pick, button.dataset.key);
   });
 
+  const marked = [...document.querySelectorAll("tr[data-op], tr[data-line], tr[data-scope]")];
+  for (const { dataset } of marked) window.explane.learn(dataset.op, dataset.line, dataset.scope);
+
+  /** Whether a row is about the picked thing, or is the line of the picked operation. */
+  function fits({ op, line, scope }, kind, picked) {
+    if (!picked) return false;
+    if (kind === "scope") return scope !== undefined && window.explane.inside(scope, picked);
+    if (kind === "op" && !op) return line !== undefined && line === window.explane.wanted("line");
+    return (kind === "op" ? op : line) === picked;
+  }
+
   window.explane.onPick(({ kind, key: picked }) => {
-    for (const row of document.querySelectorAll("tr[data-op], tr[data-line]")) {
-      row.classList.toggle("picked", Boolean(picked) && row.dataset[kind] === picked);
-    }
+    for (const row of marked) row.classList.toggle("picked", fits(row.dataset, kind, picked));
     for (const button of document.querySelectorAll("button.pick")) {
       const mine = button.dataset.pick === kind && button.dataset.key === picked;
       button.setAttribute("aria-pressed", String(mine));

@@ -1,0 +1,150 @@
+"""The head of the report: what bounds the step, what to change, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from explane.report.claims import Label
+from explane.report.document import Block, Bullets, Link, Paragraph, Span, Spans, spans
+from explane.report.sections.advice import causes, of_what
+from explane.report.sections.causes import action
+from explane.report.sections.context import Context
+from explane.report.sections.doubts import ITEM_ORDER
+from explane.report.sections.sql import ratio
+from explane.report.sections.verdict import step_line, verdict_lines
+
+_MOST_CHANGES: Final = 3
+
+
+def glance(context: Context) -> tuple[Block, ...]:
+    """Verdict, step, the first changes with what they could bring, and the gravest doubt."""
+    sure = _how_sure(context)
+    changes = _changes(context)
+    return (
+        *(Paragraph(line) for line in _not_measured(context)),
+        *verdict_and_step(context),
+        *([Bullets(tuple(changes))] if changes else []),
+        *([Paragraph(sure)] if sure else []),
+    )
+
+
+def verdict_and_step(context: Context) -> tuple[Block, ...]:
+    """The verdict of each process and the step's length."""
+    blocks: list[Block] = [Paragraph(line, "lead") for line in verdict_lines(context)]
+    step = step_line(context)
+    return (*blocks, Paragraph(step)) if step else tuple(blocks)
+
+
+def _not_measured(context: Context) -> list[Spans]:
+    """Simulated and damaged captures are named before anything else."""
+    lines = []
+    for column, text in (
+        ("simulated", "Simulated, with invented times: "),
+        ("partial", "Damaged, so that only a part could be read: "),
+    ):
+        sql = f"SELECT SUM({column}) AS value FROM hosts"
+        if context.has("hosts") and context.book.query(sql)["value"][0]:
+            count = context.value(sql, "count", Label.READ)
+            total = context.value("SELECT COUNT(*) AS value FROM hosts", "count")
+            lines.append(spans(text, count, " of ", total, " processes."))
+    return lines
+
+
+def _changes(context: Context) -> list[Spans]:
+    """The first causes with what the step could come to; one line for those that are the same."""
+    if not context.has("advice"):
+        return []
+    lines: list[Spans] = []
+    if _withheld(context):
+        lines.append(
+            spans(
+                "Before you change anything, ",
+                Link("take a better capture", "captures"),
+                ": the estimates below rest on records that can't carry a verdict.",
+            )
+        )
+    seen: set[tuple[object, ...]] = set()
+    for row in causes(context):
+        estimate = context.book.query(f"SELECT step_ps, low_ps, high_ps {row}").row(0)
+        if estimate in seen:
+            continue
+        seen.add(estimate)
+        lines.append(_change(context, row, estimate))
+        if len(seen) == _MOST_CHANGES:
+            break
+    return lines
+
+
+def _withheld(context: Context) -> bool:
+    return context.has("verdict") and not context.any(
+        "SELECT 1 AS n FROM verdict WHERE verdict <> 'withheld'"
+    )
+
+
+def _change(context: Context, row: str, estimate: tuple[int, int, int]) -> Spans:
+    """What to change, what a step would take then, and how much less that is."""
+    step_ps, _, high_ps = estimate
+    cause = context.text(f"SELECT cause AS value {row}", "word")
+    low, high = (
+        context.value(f"SELECT {name} AS value {row}", "ps", Label.INFERRED)
+        for name in ("low_ps", "high_ps")
+    )
+    most, least = (
+        context.value(
+            f"SELECT {ratio(f'(step_ps - {name})', 'step_ps')} AS value {row}",
+            "ratio",
+            Label.INFERRED,
+        )
+        for name in ("low_ps", "high_ps")
+    )
+    now = context.value(f"SELECT step_ps AS value {row}", "ps")
+    line: list[str | Span] = [
+        "To change: ",
+        Link(action(cause.raw), "advice"),
+        " (",
+        cause,
+        *of_what(context, row),
+        "). ",
+    ]
+    if high_ps < step_ps:
+        line += ["A step would take ", low, " to ", high, " instead of ", now, ", that is ", least]
+        line += [" to ", most, " less (inferred, not run)."]
+    else:
+        line += ["A step would take ", low, " at best instead of ", now, ", that is ", most]
+        line += [" less; perhaps nothing is gained (inferred, not run)."]
+    if context.book.has_columns("advice", "evidence"):
+        evidence = context.text(f"SELECT evidence AS value {row}", "prose")
+        line += [" Seen: ", evidence, "."] if evidence.raw else []
+    return spans(*line)
+
+
+def _how_sure(context: Context) -> Spans:
+    """How many checks hold, and the gravest items of the trust list."""
+    line: list[str | Span] = []
+    if context.has("checks"):
+        count = "SELECT COUNT(*) AS value FROM checks WHERE holds"
+        line += [
+            "of the checks between independent records ",
+            context.value(f"{count} = 'yes'", "count"),
+            " hold and ",
+            context.value(f"{count} = 'no'", "count"),
+            " fail (",
+            Link("reconciliation", "reconciliation"),
+            "). ",
+        ]
+    if context.has("trust"):
+        line += [
+            "Doubts: ",
+            context.value("SELECT COUNT(*) AS value FROM trust", "count"),
+            " (",
+            Link("what can't be trusted", "trust"),
+            "), first of all: ",
+            context.text(f"SELECT item AS value FROM trust ORDER BY {_gravity(context)}", "prose"),
+            ".",
+        ]
+    return spans("How sure: ", *line) if line else ()
+
+
+def _gravity(context: Context) -> str:
+    severity = context.book.has_columns("trust", "severity")
+    return f"{'severity DESC, ' if severity else ''}{ITEM_ORDER} LIMIT 1"
