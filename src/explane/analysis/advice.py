@@ -2,9 +2,11 @@
 
 The range of an estimate goes over two methods and over the steps that were played: *replay* plays
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
-critical path away; half the span of the steps' own lengths is added on both sides. Played steps
-much shorter or longer than the median step are left out: they do other work. Nothing was run:
-every estimate is inferred, and every knob is a hypothesis.
+critical path away. Below it half the span of the replayed lengths is added, for the noise that is
+left without the cause; above it half the span of the steps as they are, if that is more: where a
+cause makes the steps differ, a part of it may stay. Played steps much shorter or longer than the
+median step are left out: they do other work. Nothing was run: every estimate is inferred, and
+every knob is a hypothesis.
 
 Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
 added up.
@@ -75,11 +77,9 @@ def advice_table(
         evidence: What was seen of a cause, one line each; may be empty.
         steps: Step table, for compilation.
     """
-    even = _even(whatif, median_step)
-    noise = _noise_ps(even["step_ps"])
-    causes = even.filter(pl.col("cause") != UNCHANGED)
+    causes = _even(whatif, median_step).filter(pl.col("cause") != UNCHANGED)
     rows = [
-        _row(host, str(cause), str(what), part, (median_step, noise), evidence)
+        _row(host, str(cause), str(what), part, median_step, evidence)
         for (cause, what), part in causes.group_by(["cause", "what"], maintain_order=True)
     ]
     rows += _recompile(host, steps, evidence)
@@ -118,21 +118,19 @@ def _row(
     cause: str,
     what: str,
     part: pl.DataFrame,
-    median: tuple[int, int],
+    median_step: int,
     evidence: Mapping[str, str],
 ) -> tuple[object, ...] | None:
-    """One cause; its time is that on the critical path, else what both methods save.
-
-    `median` is the number of the median step and how much steps differ without any change.
-    """
-    median_step, noise = median
+    """One cause; its time is that on the critical path, else what both methods save."""
     rows = part.filter(pl.col("step") == median_step)
     if not rows.height:
         return None
     row = rows.row(0, named=True)
     both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
+    noise = _noise_ps(part["replay_ps"])
     low = min(both) - noise
-    high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + noise
+    more = max(noise, _noise_ps(part["step_ps"]))
+    high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + more
     saved = row["on_path_ps"] or _replayed(row)
     text = CAUSE_TEXTS[cause]
     part_word = _PART_WORDS.get(cause, "")
@@ -160,7 +158,7 @@ def _even(whatif: pl.DataFrame, median_step: int) -> pl.DataFrame:
 
 
 def _noise_ps(lengths: pl.Series) -> int:
-    """How much steps differ without any change: half the span of the played steps' lengths."""
+    """How much some lengths differ: half their span."""
     return int(str((lengths.max() - lengths.min()) // 2)) if len(lengths) > 1 else 0  # type: ignore[operator]
 
 

@@ -231,8 +231,12 @@ def _step_tables(
 
 
 def _advice(host: str, steps: Steps, play: Play, evidence: Mapping[str, str]) -> pl.DataFrame:
-    """Causes; where no step stands for the others, compilation alone can be estimated."""
-    if play.median is None or steps.withheld:
+    """Causes in the median step; where steps miss most of the work, only compilation.
+
+    Steps that differ much are no reason to keep silent: the trust list says that the estimates
+    are then of steps like the median step.
+    """
+    if play.median is None or steps.withheld != steps.uneven:
         return advice_table(host, play.whatif.clear(), MISSING, evidence, steps.table)
     return advice_table(host, play.whatif, play.median.window.number, evidence, steps.table)
 
@@ -259,6 +263,7 @@ def _trust_tables(
             steps=base.steps.table,
             verdict=tables["verdict"],
             n_partitions=largest_device_count(capture, programs, attribution),
+            uneven=base.steps.uneven,
         )
     )
     total_ps = int(capture.kernels.duration_ps[capture.kernels.time_ok].sum())
@@ -292,7 +297,7 @@ def _not_analysed(
         missing += ["critical path", "swimlanes"]
         found += [NotAnalysed(part, reason) for part in missing]
     elif base.steps.withheld and not tables["advice"].height:
-        reason = f"{base.steps.withheld}: no step stands for the others, so none is estimated"
+        reason = f"{base.steps.withheld}: what steps would take without a cause is not estimated"
         found.append(NotAnalysed("advice", reason))
     return found
 

@@ -15,6 +15,7 @@ from explane.analysis.host_causes import dispatch_thread
 from explane.analysis.host_events import WAIT, names_like
 from explane.analysis.latency import launch_latency
 from explane.analysis.launches import LaunchJoin
+from explane.analysis.slow_gpus import SlowGpus, find_slow_gpus
 from explane.capture.model import I64, Capture
 from explane.capture.program import Program
 
@@ -58,6 +59,11 @@ class StepFacts:
         events = self.capture.host_events
         waits = names_like(self.capture, events.name, WAIT)
         return np.flatnonzero(waits & (events.duration_ps > 0))
+
+    @cached_property
+    def slow_gpus(self) -> SlowGpus:
+        """GPUs that compute longer than the others at the same work."""
+        return find_slow_gpus(self.capture, self.attribution)
 
     def best_transfer_ps(self, rows: I64) -> I64:
         """Transfer time of some kernels at the best rate seen among all collectives.

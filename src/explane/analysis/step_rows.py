@@ -126,6 +126,11 @@ class Steps:
             return "no complete step"
         if self.inferred and self.covered_ratio < LEAST_COVERED_RATIO:
             return f"steps hold only {self.covered_ratio:.0%} of the kernel time"
+        return self.uneven
+
+    @property
+    def uneven(self) -> str:
+        """How much the complete steps differ; empty when one can stand for all."""
         if self.spread_ratio > SPREAD_LIMIT:
             return f"complete steps differ by a factor of {self.spread_ratio:.2f}"
         return ""

@@ -69,6 +69,7 @@ class TrustInputs:
         steps: Step table.
         verdict: Verdict table.
         n_partitions: Devices that the largest program was compiled for; 0 when unknown.
+        uneven: How much complete steps differ, where none can stand for all; else empty.
     """
 
     record: HostCapture
@@ -78,6 +79,7 @@ class TrustInputs:
     steps: pl.DataFrame
     verdict: pl.DataFrame
     n_partitions: int
+    uneven: str
 
 
 def trust_items(inputs: TrustInputs) -> tuple[TrustItem, ...]:
@@ -305,6 +307,15 @@ def _steps(inputs: TrustInputs) -> Iterator[TrustItem]:
             "cut by the window, with a compilation inside, or different from the others",
             "averages are over the remaining steps",
             0,
+        )
+    if inputs.uneven:
+        yield TrustItem(
+            "no step stands for the others",
+            int(steps["complete"].sum()),
+            None,
+            inputs.uneven,
+            "step time and what to change: both are of steps like the median step",
+            1,
         )
 
 

@@ -34,9 +34,18 @@ def test_ranges_go_over_methods_and_steps_and_carry_the_steps_own_noise() -> Non
     )
     row = table.row(0, named=True)
     assert (row["rank"], row["cause"], row["critical_path_ps"]) == (1, "copy", 120)
-    assert (row["low_ps"], row["high_ps"]) == (880 - 20, 910 + 20)
+    assert (row["low_ps"], row["high_ps"]) == (880 - 5, 910 + 20)
     assert (row["replay_ps"], row["subtraction_ps"], row["n_steps"]) == (900, 880, 2)
     assert row["evidence"] == "most in MemcpyD2D"
+
+
+def test_a_cause_that_makes_steps_differ_keeps_the_least_sharp_and_the_most_careful() -> None:
+    table = advice(
+        (1, "host_late", "", 1000, 400, 398, 600),
+        (2, "host_late", "", 1400, 410, 408, 990),
+    )
+    row = table.row(0, named=True)
+    assert (row["low_ps"], row["high_ps"]) == (398 - 5, 410 + 200)
 
 
 def test_what_is_sure_to_save_more_comes_first_and_upper_bounds_come_last() -> None:

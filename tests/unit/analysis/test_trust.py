@@ -50,6 +50,7 @@ def inputs(data: Capture | None = None, **changes: object) -> TrustInputs:
         steps=STEPS,
         verdict=pl.DataFrame(),
         n_partitions=1,
+        uneven="",
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
