@@ -10,25 +10,47 @@ exit code is then 1. A child process does the work; it is started again after a 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import faulthandler
-import io
 import json
 import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
-from mutants import mutant
+from fuzz_case import RIGHT_ENDS, Case, case_of, run_case
 
-COMMANDS = ("info", "verdict", "attribute", "verdict", "attribute", "report")
-RIGHT_ENDS = ("done", "partial", "refused")
-MAX_GROWTH_MIB = 1024
-_WORDS = {0: "done", 1: "refused", 2: "refused", 3: "partial"}
+MAX_DATA_BYTES = 6 * 2**30
+
+
+class Tally:
+    """How the runs ended, and the most that one of them took."""
+
+    def __init__(self) -> None:
+        self.ends: Counter[tuple[str, str]] = Counter()
+        self.most: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def add(self, event: dict[str, float | str]) -> None:
+        """Counts one run."""
+        command = str(event["command"])
+        self.ends[command, str(event["end"])] += 1
+        for i, key in enumerate(("seconds", "grown_mib")):
+            self.most[command][i] = max(self.most[command][i], float(event.get(key, 0)))
+
+    def wrong(self) -> int:
+        """Runs that ended in none of the right ways."""
+        return sum(n for (_, end), n in self.ends.items() if end not in RIGHT_ENDS)
+
+    def lines(self) -> list[str]:
+        """A table: command, end, number; and the bounds that were held."""
+        made = [
+            f"{command:<10} {end:<14} {n:>8}" for (command, end), n in sorted(self.ends.items())
+        ]
+        for command, (seconds, grown) in sorted(self.most.items()):
+            made.append(f"{command:<10} at most {seconds:.1f} s and {grown:.0f} MiB for one run")
+        return made
 
 
 def main() -> int:
@@ -36,16 +58,15 @@ def main() -> int:
     arguments = _arguments()
     if arguments.worker:
         return _work(arguments)
-    ends: Counter[tuple[str, str]] = Counter()
+    tally = Tally()
     start_s, seed = time.monotonic(), arguments.seed
     last = arguments.seed + arguments.mutants
     while seed < last and time.monotonic() - start_s < arguments.seconds:
-        seed = _run_worker(arguments, seed, last, start_s, ends)
-    for (command, end), n in sorted(ends.items()):
-        print(f"{command:<10} {end:<12} {n:>8}")
-    wrong = sum(n for (_, end), n in ends.items() if end not in RIGHT_ENDS)
-    print(f"{seed - arguments.seed} mutants in {time.monotonic() - start_s:.0f} s, {wrong} wrong")
-    return 1 if wrong else 0
+        seed = _run_worker(arguments, seed, last, start_s, tally)
+    print("\n".join(tally.lines()))
+    spent_s = time.monotonic() - start_s
+    print(f"{seed - arguments.seed} mutants in {spent_s:.0f} s, {tally.wrong()} wrong")
+    return 1 if tally.wrong() else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -54,18 +75,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit-s", type=float, default=30.0, help="time for one mutant")
+    parser.add_argument("--limit-s", type=float, default=60.0, help="time for one mutant")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"))
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def _run_worker(
-    arguments: argparse.Namespace,
-    seed: int,
-    last: int,
-    start_s: float,
-    ends: Counter[tuple[str, str]],
+    arguments: argparse.Namespace, seed: int, last: int, start_s: float, tally: Tally
 ) -> int:
     """Lets a child work from a seed on; the seed to go on from."""
     words = [sys.executable, __file__, *map(str, arguments.files), "--worker"]
@@ -81,69 +98,44 @@ def _run_worker(
             began = event if "end" not in event else None
             seed = max(seed, event["seed"])
             if "end" in event:
-                ends[event["command"], event["end"]] += 1
+                tally.add(event)
     if not n_lines:
         raise SystemExit(f"the child does not start: exit {child.returncode}")
     if began is None:
         return seed + 1
     end = "hang" if child.returncode == 1 else f"crash {child.returncode}"
-    ends[began["command"], end] += 1
-    _keep(arguments, seed, end)
+    tally.add({**began, "end": end})
+    _keep(arguments, case_of(arguments.files, seed), end)
     return seed + 1
 
 
 def _work(arguments: argparse.Namespace) -> int:
     """The child: one mutant after the other, telling the parent before and after each run."""
-    originals = [path.read_bytes() for path in arguments.files]
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
     start_s = time.monotonic()
     for seed in range(arguments.seed, arguments.seed + arguments.mutants):
         if time.monotonic() - start_s > arguments.seconds:
             break
-        which = seed % len(originals)
-        command = COMMANDS[(seed // len(originals)) % len(COMMANDS)]
-        print(json.dumps({"seed": seed, "command": command}), flush=True)
+        case = case_of(arguments.files, seed)
+        print(json.dumps({"seed": seed, "command": case.command}), flush=True)
         faulthandler.dump_traceback_later(arguments.limit_s, exit=True)
-        end = _end_of(command, mutant(originals[which], seed), arguments.files[which].name)
+        runs = run_case(case)
         faulthandler.cancel_dump_traceback_later()
-        if end not in RIGHT_ENDS:
-            _keep(arguments, seed, end)
-        print(json.dumps({"seed": seed, "command": command, "end": end}), flush=True)
+        for run in runs:
+            if run.end not in RIGHT_ENDS:
+                print(f"seed {seed}: {run.end}: {run.told}", file=sys.stderr)
+                _keep(arguments, case, run.end)
+            told = {"command": run.command, "end": run.end, "seconds": run.seconds}
+            print(json.dumps({"seed": seed, **told, "grown_mib": run.grown_mib}), flush=True)
     return 0
 
 
-def _end_of(command: str, content: bytes, name: str) -> str:
-    """Runs one command on one mutant in this process."""
-    from explane.cli.main import main as explane
-
-    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "in" / name
-        path.parent.mkdir()
-        path.write_bytes(content)
-        out = Path(folder) / "out"
-        told = io.StringIO()
-        words = [command, str(path), *([] if command == "info" else ["-o", str(out)])]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
-            code = explane([*words, "--jobs", "1"])
-        left = sorted(p.name for p in Path(folder).iterdir())
-    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
-    if "internal error" in told.getvalue() or "Traceback" in told.getvalue():
-        print(told.getvalue().strip(), file=sys.stderr)
-        return "bug"
-    if code in (1, 2) and left != ["in"]:
-        return "half-written"
-    if grown_mib > MAX_GROWTH_MIB:
-        return "memory"
-    return _WORDS.get(code, f"exit {code}")
-
-
-def _keep(arguments: argparse.Namespace, seed: int, end: str) -> None:
+def _keep(arguments: argparse.Namespace, case: Case, end: str) -> None:
     """Keeps a mutant that ended wrongly."""
-    which = arguments.files[seed % len(arguments.files)]
-    folder = arguments.out / f"{end.replace(' ', '-')}-{seed}"
+    folder = arguments.out / f"{end.replace(' ', '-')}-{case.command}-{case.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / which.name).write_bytes(mutant(which.read_bytes(), seed))
+    (folder / case.file.name).write_bytes(case.content)
 
 
 if __name__ == "__main__":

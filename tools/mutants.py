@@ -9,6 +9,7 @@ half is damage by position: cut, flipped, missing and foreign bytes.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Callable
 from random import Random
 
@@ -24,15 +25,28 @@ def mutant(original: bytes, seed: int) -> bytes:
     """A damaged variant of an xplane file or a trace JSON (plain or gzip)."""
     random = Random(seed)
     if original.startswith(_GZIP):
-        if random.random() < 0.3:
-            return _by_position(original, random)
-        return gzip.compress(_json_mutant(gzip.decompress(original), random), mtime=0)
+        if random.random() < 0.3 or is_cut(original):
+            return damaged_bytes(original, random)
+        text = zlib.decompressobj(wbits=31).decompress(original)
+        return gzip.compress(_json_mutant(text, random), mtime=0)
     if original.lstrip()[:1] in (b"{", b"["):
         return _json_mutant(original, random)
-    return _along_structure(original, random) if seed % 2 else _by_position(original, random)
+    return _along_structure(original, random) if seed % 2 else damaged_bytes(original, random)
 
 
-def _by_position(data: bytes, random: Random) -> bytes:
+def is_cut(content: bytes) -> bool:
+    """Whether the outermost framing alone shows that it is no whole xplane file or gzip."""
+    if content.startswith(_GZIP):
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            stream.decompress(content)
+        except zlib.error as error:
+            return "incorrect" not in str(error)  # a checksum: the text is whole all the same
+        return not stream.eof
+    return content.lstrip()[:1] not in (b"{", b"[") and not split_fields(content)
+
+
+def damaged_bytes(data: bytes, random: Random) -> bytes:
     """Damage that knows nothing of the format."""
     at = random.randrange(len(data) + 1)
     end = min(len(data), at + random.choice((1, 2, 8, 100, 5000)))
@@ -57,8 +71,9 @@ def _along_structure(data: bytes, random: Random) -> bytes:
     """Damage of one field somewhere in the tree of messages; the lengths around it are right."""
     fields = split_fields(data)
     if not fields:
-        return _by_position(data, random) if data else random.choice(_TEXTS)
-    at = random.randrange(len(fields))
+        return damaged_bytes(data, random) if data else random.choice(_TEXTS)
+    sizes = [len(value) for _, value in fields] if random.random() < 0.3 else None
+    at = random.choices(range(len(fields)), sizes)[0]
     tag, value = fields[at]
     content = _content(value) if tag & 7 == _LENGTH else b""
     if content and random.random() < 0.85 and split_fields(content):
@@ -123,7 +138,7 @@ def _json_mutant(text: bytes, random: Random) -> bytes:
     """Damage of one value of a JSON text, or by position."""
     colons = [i for i in range(len(text)) if text[i : i + 1] == b":"] if len(text) < 10**6 else []
     if not colons or random.random() < 0.4:
-        return _by_position(text, random)
+        return damaged_bytes(text, random)
     at = random.choice(colons) + 1
     end = min((i for i in (text.find(b",", at), text.find(b"}", at)) if i > 0), default=at)
     values = (b"null", b"-1", b"1e400", b"NaN", b'"\\ud800"', b"[[[[]]]]", b"{}", b'"x', b"true")

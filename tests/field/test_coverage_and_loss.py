@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from explane.capture import load
-from tests.builders import Hlo, HloComputation, HloModule, Plane, Space, gpu_plane, host_plane
+from explane.capture.discover import discover
+from explane.capture.model import NoteKind
+from tests.builders import (
+    Hlo,
+    HloComputation,
+    HloModule,
+    Plane,
+    Space,
+    bytes_field,
+    gpu_plane,
+    host_plane,
+    int_field,
+)
 from tests.field.made import (
     MS,
     US,
@@ -186,8 +198,29 @@ def test_the_remedy_for_dropped_records_names_no_option_of_another_vendor(
     job.warnings = ["Profiler has collected 10 device events, dropped 900."]
     found = analysed(job.space(), tmp_path)
     text = " ".join(r["capture"] for r in rows(found, "new_captures"))
-    assert "CUPTI" not in text or vendor == "Nvidia"
-    assert "rocprofiler" not in text or vendor == "AMD"
+    assert ("gpu_max_activity_api_events" in text) == (vendor == "Nvidia")
+    assert ("--xla_gpu_rocm_max_trace_events" in text) == (vendor == "AMD")
+
+
+@pytest.mark.parametrize(("vendor", "limit"), [("Nvidia", 2_097_152), ("AMD", 4_194_304)])
+def test_exactly_as_many_events_as_the_collector_holds_is_a_lower_bound(
+    tmp_path: Path, vendor: str, limit: int
+) -> None:
+    """Rows of one event, repeated as bytes: what matters is how many there are."""
+    job = Job(vendor=vendor)
+    for i in range(4):
+        job.kernel("loop_fusion", 1000 + 100 * i, 60)
+    space = job.space()
+    plane = space.planes[0].to_bytes()
+    event = bytes_field(4, int_field(1, 1) + int_field(2, 5000 * US) + int_field(3, US))
+    line = bytes_field(3, int_field(1, 99) + bytes_field(2, "Stream #99") + event * (limit - 4))
+    rest = b"".join(bytes_field(1, p.to_bytes()) for p in space.planes[1:])
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run/node.xplane.pb"
+    path.write_bytes(bytes_field(1, plane + line) + rest)
+    record = load.load_host(discover([tmp_path / "run"]).hosts[0])
+    assert len(record.main.kernels) == limit
+    assert [n.slug for n in record.main.notes if n.kind is NoteKind.LOSS] == ["event_limit"]
 
 
 # ---------------------------------------------------------------------------- several GPUs
@@ -351,9 +384,15 @@ def test_a_capture_of_the_wrong_moment_says_so_and_advises_nothing(tmp_path: Pat
     assert "wrong moment" in verdict(found)["reason"]
 
 
-def test_no_memory_data_is_said_not_shown_as_zero(tmp_path: Path) -> None:
-    _, text = written(steps_of(Job()).space(), tmp_path)
+@pytest.mark.parametrize("held", [False, True])
+def test_no_memory_data_is_said_not_shown_as_zero(tmp_path: Path, held: bool) -> None:
+    job = steps_of(Job())
+    if held:
+        job.event("MemoryAllocation", 1010, 1, bytes_allocated=4096, allocator_name="GPU_0_bfc")
+    _, text = written(job.space(), tmp_path)
     assert "0 B" not in text
+    assert ("the file has no memory data" in text) != held
+    assert ("allocations are in the file and not read" in text) == held
 
 
 @pytest.mark.parametrize("n_extra", [1, 7])

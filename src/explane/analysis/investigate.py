@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -44,6 +45,9 @@ from explane.capture.model import MISSING, HostCapture
 from explane.capture.program import Program
 from explane.options import Options
 from explane.progress import NULL, Progress
+
+_ALLOCATIONS: Final = ("MemoryAllocation", "MemoryDeallocation")
+"""Host events of XLA's allocators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +293,9 @@ def _not_analysed(
     if not capture.programs:
         reason = "the trace JSON holds no HLO" if capture.source == "json" else "no HLO is stored"
         found += [NotAnalysed("ops", reason), NotAnalysed("roofline", reason)]
+    held = any(text.startswith(_ALLOCATIONS) for text in capture.strings)
+    reason = "allocations are in the file and not read" if held else "the file has no memory data"
+    found.append(NotAnalysed("memory", reason))
     if not tables["collectives"].height:
         found.append(NotAnalysed("collectives", "no collective kernels are in the capture"))
     if not tables["whatif"].height:

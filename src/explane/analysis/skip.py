@@ -129,18 +129,23 @@ def _sums(capture: Capture, join: LaunchJoin, latency: Latency, mine: Bools) -> 
     first, joined = mine & latency.first, mine & latency.has_launch
     kernel_time = int(duration[mine].sum())
     raw = np.sort(latency.raw_t_l_ps[first])
-    return {
+    figures = {
         "n_kernels": n_kernels,
         "n_kernels_with_launch": int(joined.sum()),
-        "n_launches": int(first.sum()),
+        "n_launches": len(raw),
         "kernel_time_ps": kernel_time,
-        "akd_ps": kernel_time // n_kernels if n_kernels else 0,
+    }
+    if n_kernels:
+        figures["akd_ps"] = kernel_time // n_kernels
+    if not len(raw):
+        return figures  # without a launch the figures of launches are unknown, not zero
+    return figures | {
         "tklqt_ps": int(latency.t_l_ps[first].sum()),
         "tklqt_per_kernel_ps": int(latency.t_l_ps[joined].sum()),
         "tklqt_call_ps": int(latency.call_ps[first].sum()),
         "tklqt_floor_ps": int(latency.floor_ps[first].sum()),
         "tklqt_queue_ps": int(latency.queue_ps[first].sum()),
-        "median_t_l_ps": int(raw[(len(raw) - 1) // 2]) if len(raw) else 0,
+        "median_t_l_ps": int(raw[(len(raw) - 1) // 2]),
         "n_negative_t_l": int((raw < 0).sum()),
     }
 
@@ -151,8 +156,10 @@ def _per_step(capture: Capture, steps: Steps, figures: StepFigures) -> list[_Row
     for device in np.unique(steps.device).tolist():
         mine = np.flatnonzero((steps.device == device) & steps.complete)
         if len(mine):
+            launched = bool(figures.columns["n_launches"][mine].any())
             for metric, values in figures.columns.items():
-                rows.append(_row(capture.host, device, metric, values[mine], "step"))
+                if launched or not metric.startswith("tklqt"):
+                    rows.append(_row(capture.host, device, metric, values[mine], "step"))
     return rows
 
 

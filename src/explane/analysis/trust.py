@@ -163,7 +163,7 @@ def _files(inputs: TrustInputs) -> Iterator[TrustItem]:
             "all totals are lower bounds",
             2,
             "What is in the lost records?",
-            "a shorter capture, or higher limits of the collector",
+            "an intact copy of the file" if damaged else _more_records(record),
         )
     if record.xplane_problem:
         yield TrustItem(
@@ -185,6 +185,20 @@ def _files(inputs: TrustInputs) -> Iterator[TrustItem]:
             "reconciliation of the two files",
             0,
         )
+
+
+def _more_records(record: HostCapture) -> str:
+    """How to lose no records on this vendor's GPUs."""
+    stated = {str(d.stats.get("device_vendor", "")).casefold() for d in record.main.devices}
+    option = "a higher limit of the collector"
+    if "amd" in stated:
+        option = "the XLA flag --xla_gpu_rocm_max_trace_events with a higher number"
+    elif "nvidia" in stated:
+        option = (
+            "higher gpu_max_activity_api_events and gpu_max_callback_api_events in the "
+            "advanced_configuration of jax.profiler.ProfileOptions()"
+        )
+    return f"a capture of fewer steps, or {option}"
 
 
 def _collector(inputs: TrustInputs) -> Iterator[TrustItem]:

@@ -35,7 +35,11 @@ def ops(context: Context) -> Section:
             Picture(
                 "scopes",
                 "Icicle of GPU time by named scope: each bar spans the bars inside it",
-                spans("GPU time by named scope (the path in `op_name`), outermost on top."),
+                spans(
+                    "GPU time by named scope (the path in `op_name`), outermost on top. Names "
+                    "inside a jitted function come from `jax.named_scope`; a `TraceAnnotation` "
+                    "there runs when the function is traced and does not reach the GPU."
+                ),
             )
         )
     blocks += doubts(context, "ops", "lines", "time by line")
