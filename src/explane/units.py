@@ -52,6 +52,8 @@ def format_ratio(ratio: float, decimals: int = 1) -> str:
 
 def format_rate(rate: float, unit: str) -> str:
     """A rate with an SI prefix, such as `989.4 TFLOP/s` for unit `FLOP/s`."""
+    if rate == 0:
+        return f"0 {unit}"
     for size, prefix in _RATE_UNITS:
         if abs(rate) >= size:
             return f"{rate / size:.1f} {prefix}{unit}"

@@ -21,7 +21,7 @@ import polars as pl
 from explane.analysis.attribution import Attribution, Execution, possible_duration_ps
 from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.launches import LaunchJoin
-from explane.capture.model import Capture, HostCapture, Kind, NoteKind
+from explane.capture.model import I64, Capture, HostCapture, Kind, NoteKind
 from explane.capture.program import Program
 
 CHECK_SCHEMA = {
@@ -189,13 +189,27 @@ def _equal_work(records: Records) -> Iterator[Check]:
         if not counts.any():
             continue
         odd = [f"GPU {d}: {c}" for d, c in zip(active, counts, strict=True) if c != _usual(counts)]
+        outside = bool(odd) and kind == Kind.MEMCPY and _only_outside(records, active)
         yield Check(
             f"{kind.word} kernels are the same on all GPUs",
-            _holds(not odd),
+            "explained" if outside else _holds(not odd),
             str(counts.min()),
             str(counts.max()),
-            "; ".join(odd),
+            "; ".join([*odd, *(["copies of no program, as of inputs and results"] * outside)]),
         )
+
+
+def _only_outside(records: Records, active: I64) -> bool:
+    """Whether every GPU has as many copies of programs, so that only others differ.
+
+    Inputs and results are copied by the host, often for one GPU only.
+    """
+    if records.attribution is None:
+        return False
+    kernels = records.record.main.kernels
+    of_programs = (kernels.kind == Kind.MEMCPY) & (records.attribution.program_id >= 0)
+    counts = {int((of_programs & (kernels.device == device)).sum()) for device in active}
+    return len(counts) == 1
 
 
 def _usual(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:

@@ -107,7 +107,8 @@ class ClaimBook:
         self.tables = dict(tables)
         self.claims: list[Claim] = []
         self.grids: list[Grid] = []
-        self._context = pl.SQLContext(frames=self.tables, eager=True)
+        plain = {stem: _plain(frame) for stem, frame in self.tables.items()}
+        self._context = pl.SQLContext(frames=plain, eager=True)
         self._by_query: dict[tuple[str, str, Label], Claim] = {}
 
     def has_rows(self, *names: str) -> bool:
@@ -175,6 +176,11 @@ class ClaimBook:
         )
         self.grids.append(grid)
         return grid
+
+
+def _plain(frame: pl.DataFrame) -> pl.LazyFrame:
+    """A table for queries: categorical columns are text there, made only when a query asks."""
+    return frame.lazy().with_columns(pl.col(pl.Categorical).cast(pl.String))
 
 
 def one_row(frame: pl.DataFrame, sql: str) -> dict[str, Value]:

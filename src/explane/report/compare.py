@@ -29,7 +29,7 @@ from explane.report.sections.comparison import (
 )
 from explane.report.sections.context import Context
 from explane.report.tables import written
-from explane.report.write import write_table, write_texts
+from explane.report.write import write_tables, write_texts
 
 
 def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
@@ -70,8 +70,7 @@ def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str,
     """
     tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
     record = Written()
-    for stem, frame in tables.items():
-        record.tables[stem] = write_table(folder, f"tables/{stem}", frame, parquet=True)
+    record.tables = write_tables(folder, tables, {stem: f"tables/{stem}" for stem in tables})
     charts = _charts(tables)
     for stem, chart in charts.items():
         name = f"pictures/{stem}.svg"

@@ -40,6 +40,9 @@ ROWS_SHOWN: Final = 200
 FEW_ROWS: Final = 8
 """Tables with no more rows have no field to filter them."""
 
+PAPER_ROWS: Final = 30
+"""Rows of a table that are printed on paper; the style sheet hides the others."""
+
 SWIMLANES: Final = "swimlanes"
 """Stem of the picture that the page draws with its own zoom."""
 
@@ -70,6 +73,7 @@ def to_html(document: Document, charts: PageCharts) -> str:
         .get_template("report.html.j2")
         .render(
             few_rows=FEW_ROWS,
+            paper_rows=PAPER_ROWS,
             page=_page(document, len(charts.swimlanes)),
             policy=_policy(scripts),
             style=Markup(style),
@@ -103,6 +107,7 @@ def _environment() -> Environment:
         trim_blocks=False,
     )
     environment.filters["prose"] = _prose
+    environment.filters["breakable"] = _breakable
     return environment
 
 
@@ -113,6 +118,11 @@ def _prose(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if i % 2 else escape(part)
         for i, part in enumerate(parts)
     )
+
+
+def _breakable(text: str) -> Markup:
+    """A path that may be broken after its slashes rather than anywhere."""
+    return Markup("/<wbr>").join(escape(part) for part in text.split("/"))
 
 
 def _page(document: Document, n_swimlanes: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ COLUMN_KINDS: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
     "number": pl.Float64,
     "text": pl.String,
 }
-"""Column kinds by the word that claims.json has for them."""
+"""Column kinds by the word that claims.json has for them; a categorical column is text too."""
 
 
 def written(frame: pl.DataFrame) -> pl.DataFrame:
@@ -44,7 +44,14 @@ def _written_column(column: pl.Series) -> pl.Series:
         return wide.set(~wide.is_finite(), None)
     if isinstance(dtype, pl.List):
         column = column.list.eval(pl.element().cast(pl.String)).list.join("; ")
-    text = column.cast(pl.String)
+    if dtype == pl.Categorical:
+        distinct = column.unique().cast(pl.String)
+        as_it_is = _written_text(distinct).equals(distinct, null_equal=True)
+        return column if as_it_is else _written_text(column.cast(pl.String)).cast(pl.Categorical)
+    return _written_text(column.cast(pl.String))
+
+
+def _written_text(text: pl.Series) -> pl.Series:
     if text.str.contains("\0", literal=True).any():
         text = text.str.replace_all("\0", "\ufffd", literal=True)
     return text.set(text.str.len_bytes() == 0, None)
@@ -52,21 +59,26 @@ def _written_column(column: pl.Series) -> pl.Series:
 
 def column_kinds(frame: pl.DataFrame) -> dict[str, str]:
     """The kind (`integer`, `number`, `text`) of each column of a written table."""
-    words = {dtype: word for word, dtype in COLUMN_KINDS.items()}
+    words = {dtype: word for word, dtype in COLUMN_KINDS.items()} | {pl.Categorical: "text"}
     return {name: words[type(dtype)] for name, dtype in frame.schema.items()}
 
 
 def neutralised(frame: pl.DataFrame) -> pl.DataFrame:
     """A written table whose texts no spreadsheet runs as a formula (see the module)."""
     changed = [
-        pl.when(pl.col(name).str.contains(_RUNS_IN_SPREADSHEET))
-        .then(pl.lit("'") + pl.col(name))
-        .otherwise(pl.col(name))
+        pl.when(pl.col(name).cast(pl.String).str.contains(_RUNS_IN_SPREADSHEET))
+        .then(pl.lit("'") + pl.col(name).cast(pl.String))
+        .otherwise(pl.col(name).cast(pl.String))
         .alias(name)
         for name, dtype in frame.schema.items()
-        if dtype == pl.String and frame[name].str.contains(_RUNS_IN_SPREADSHEET).any()
+        if dtype in (pl.String, pl.Categorical) and _runs_in_spreadsheet(frame[name])
     ]
     return frame.with_columns(changed) if changed else frame
+
+
+def _runs_in_spreadsheet(column: pl.Series) -> bool:
+    texts = column.unique().cast(pl.String) if column.dtype == pl.Categorical else column
+    return bool(texts.str.contains(_RUNS_IN_SPREADSHEET).any())
 
 
 def write_csv(frame: pl.DataFrame, path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import orjson
 import polars as pl
@@ -52,13 +53,14 @@ def write_report(
 
     tables = report_tables(investigation, options or Options())
     record = Written()
-    for stem, frame in tables.items():
-        place = "attribution" if stem in ATTRIBUTION_TABLES else "tables"
-        record.tables[stem] = write_table(folder, f"{place}/{stem}", frame, parquet=True)
+    places = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
+    with ThreadPoolExecutor(1) as pool:
+        drawn = pool.submit(draw, tables)
+        record.tables = write_tables(folder, tables, {s: f"{p}/{s}" for s, p in places.items()})
+        drawings = drawn.result()
     for name in _write_programs(investigation.programs, folder, "attribution/"):
         record.files[name] = folder.digest(name)
     book = ClaimBook(tables)
-    drawings = draw(tables)
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
@@ -91,9 +93,8 @@ def write_attribution(
     """
     tables = report_tables(investigation, options or Options())
     record = Written()
-    for stem in ATTRIBUTION_TABLES:
-        if stem in tables:
-            record.tables[stem] = write_table(folder, stem, tables[stem], parquet=False)
+    stems = [stem for stem in ATTRIBUTION_TABLES if stem in tables]
+    record.tables = write_tables(folder, tables, {s: s for s in stems}, parquet=False)
     for name in _write_programs(investigation.programs, folder, ""):
         record.files[name] = folder.digest(name)
     book = ClaimBook({stem: tables[stem] for stem in record.tables})
@@ -137,19 +138,38 @@ def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
     return plain_lines(verdict_blocks(book))
 
 
-def write_table(folder: OutputFolder, stem: str, frame: pl.DataFrame, parquet: bool) -> TableFile:
-    """Writes a table; what claims.json records of it."""
-    csv, twin = f"{stem}.csv", f"{stem}.parquet" if parquet else ""
-    write_csv(frame, folder.file(csv))
-    if twin:
-        write_parquet(frame, folder.file(twin))
-    return TableFile(
-        file=csv,
-        parquet=twin,
-        sha256=folder.digest(csv),
-        parquet_sha256=folder.digest(twin) if twin else "",
-        columns=column_kinds(frame),
-    )
+def write_tables(
+    folder: OutputFolder,
+    tables: Mapping[str, pl.DataFrame],
+    places: Mapping[str, str],
+    parquet: bool = True,
+) -> dict[str, TableFile]:
+    """Writes tables; what claims.json records of them. Files are hashed beside the writing.
+
+    Args:
+        folder: Where to.
+        tables: Tables in their written form, by stem.
+        places: The tables to write: path inside the folder, without suffix, by stem.
+        parquet: Whether each is written as Parquet too.
+    """
+    digests: dict[str, Future[str]] = {}
+    with ThreadPoolExecutor(1) as pool:
+        for stem, place in places.items():
+            write_csv(tables[stem], folder.file(f"{place}.csv"))
+            digests[f"{place}.csv"] = pool.submit(folder.digest, f"{place}.csv")
+            if parquet:
+                write_parquet(tables[stem], folder.file(f"{place}.parquet"))
+                digests[f"{place}.parquet"] = pool.submit(folder.digest, f"{place}.parquet")
+    return {
+        stem: TableFile(
+            file=f"{place}.csv",
+            parquet=f"{place}.parquet" if parquet else "",
+            sha256=digests[f"{place}.csv"].result(),
+            parquet_sha256=digests[f"{place}.parquet"].result() if parquet else "",
+            columns=column_kinds(tables[stem]),
+        )
+        for stem, place in places.items()
+    }
 
 
 def _write_programs(

@@ -74,6 +74,21 @@ def test_a_gpu_with_less_work_is_named() -> None:
     assert (check.holds, check.left, check.right, check.note) == ("no", "6", "9", "GPU 2: 6")
 
 
+def test_copies_of_no_program_may_differ_between_gpus() -> None:
+    name = "memcpy kernels are the same on all GPUs"
+    kernels, calls, events = healthy(3)
+    for device in (0, 1, 2):
+        calls.append(L(60, 1, 800 + device, "cuMemcpyAsync", thread=device))
+        kernels.append(K(61, 1, "MemcpyD2D", 800 + device, device, op="copy", program=PROGRAM))
+    calls.append(L(64, 1, 900, "cuMemcpyAsync"))
+    kernels.append(K(65, 1, "MemcpyD2H", call=900, device=0))
+    check = checks(capture(kernels, calls, events))[name]
+    assert (check.holds, check.left, check.right) == ("explained", "1", "2")
+    assert check.note == "GPU 0: 2; copies of no program, as of inputs and results"
+    inside = replace(kernels[-1], op="copy", program=PROGRAM)
+    assert checks(capture([*kernels[:-1], inside], calls, events))[name].holds == "no"
+
+
 def test_json_counts_are_compared_per_gpu_and_a_cut_explains_a_difference() -> None:
     kernels, calls, events = healthy()
     main = capture(kernels, calls, events)

@@ -11,9 +11,11 @@ import polars as pl
 import pytest
 from markdown_it import MarkdownIt
 
+from explane.analysis.advice_texts import CAUSE_TEXTS
 from explane.options import Options
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, digests
+from explane.report.sections.causes import action, meaning
 from explane.report.write import write_attribution, write_report, write_verdict
 from tests.unit.report.frames import investigation
 
@@ -269,3 +271,38 @@ def test_trust_items_are_repeated_where_they_matter(report: Path) -> None:
     roofline = next(part for part in parts if part.startswith("Roofline"))
     assert "To be read with doubt: steps are inferred" in verdict
     assert "To be read with doubt" not in roofline
+
+
+def test_every_cause_is_named_in_words() -> None:
+    for cause in CAUSE_TEXTS:
+        assert meaning(cause) != "", cause
+        assert action(cause) != action("no such cause"), cause
+
+
+def test_doubts_about_every_figure_are_counted_and_not_repeated(tmp_path: Path) -> None:
+    whole = investigation()
+    trust = whole.tables["trust"]
+    doubts = pl.concat(
+        [
+            trust,
+            *(
+                trust.with_columns(
+                    pl.lit(f"a check fails: {name}").alias("item"),
+                    pl.lit("every figure that uses these records").alias("affects"),
+                )
+                for name in ("launches", "copies")
+            ),
+        ]
+    )
+    captures = pl.DataFrame({"host": ["node"], "question": ["Who knows?"], "capture": [""]})
+    tables = {**whole.tables, "trust": doubts, "new_captures": captures}
+    with OutputFolder(tmp_path / "out") as folder:
+        write_report(replace(whole, tables=tables), folder)
+    text = (tmp_path / "out" / "report.md").read_text()
+    parts = re.split(r"^## ", text, flags=re.M)
+    roofline = next(part for part in parts if part.startswith("Roofline"))
+    assert "To be read with doubt: doubts about every figure: 2. See" in roofline
+    verdict = next(part for part in parts if part.startswith("Verdict"))
+    assert "steps are inferred ; doubts about every figure: 2. See" in verdict
+    assert "first of all: a check fails: copies." in text
+    assert "Who knows?" not in text

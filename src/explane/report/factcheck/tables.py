@@ -55,6 +55,7 @@ def _where(folder: Path, table: TableFile) -> str:
     """The first cell in which CSV and Parquet differ, as a clause; empty when none is found."""
     try:
         stored = pl.read_parquet(folder / table.parquet)
+        stored = stored.with_columns(pl.col(pl.Categorical).cast(pl.String))
         found = read_csv(folder / table.file, table.columns)
     except (OSError, ValueError, pl.exceptions.PolarsError):
         return ""

@@ -22,6 +22,12 @@ _MEANINGS: Final = {
     "donation": "copies of buffers that could be donated",
     "remat": "work computed again",
     "readback": "results read back to the host",
+    "while_readback": "loop conditions read back to the host",
+    "python_tracer": "the profiler's own cost in each Python call",
+    "small_collectives": "collectives too small for their fixed cost",
+    "resharding": "operands brought together for a call that XLA cannot split",
+    "precision": "matrix products in a slow data type",
+    "low_occupancy": "kernels too small to fill the GPU",
 }
 
 
@@ -41,6 +47,12 @@ _ACTIONS: Final = {
     "donation": "donate buffers",
     "remat": "compute less again",
     "readback": "don't wait for results in each step",
+    "while_readback": "keep loop conditions on the GPU",
+    "python_tracer": "capture without the Python tracer",
+    "small_collectives": "combine small collectives",
+    "resharding": "let XLA split the call",
+    "precision": "multiply in a faster data type",
+    "low_occupancy": "give kernels more parallel work",
 }
 
 

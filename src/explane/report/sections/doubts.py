@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from explane.report.claims import sql_text
@@ -15,7 +16,9 @@ ITEM_ORDER: Final = "gpu_time_ps DESC NULLS LAST, item, why"
 
 
 def doubts(context: Context, *words: str) -> list[Block]:
-    """A note with the trust items that name one of these words, or everything, as affected.
+    """A note with the trust items that name one of these words as affected, the gravest first.
+
+    Items that affect every figure are only counted: they would be the same in all sections.
 
     Args:
         context: Claims and tables.
@@ -23,18 +26,30 @@ def doubts(context: Context, *words: str) -> list[Block]:
     """
     if not context.has("trust"):
         return []
-    likes = " OR ".join(
-        f"LOWER(affects) LIKE {sql_text(f'%{word}%')}" for word in (*words, *_EVERYTHING)
-    )
+    everything, own = _where(_EVERYTHING), f"{_where(words)} AND NOT ({_where(_EVERYTHING)})"
     severity = context.book.has_columns("trust", "severity")
     order = f"{'severity DESC, ' if severity else ''}{ITEM_ORDER}"
-    where = f"FROM trust WHERE {likes}"
-    n = context.rows(f"SELECT 1 AS n {where}")
-    line: list[str | Span] = ["To be read with doubt: "]
+    n = context.rows(f"SELECT 1 AS n FROM trust WHERE {own}")
+    line: list[str | Span] = []
     for i in range(min(n, _MOST)):
-        row = f"{where} ORDER BY {order} LIMIT 1 OFFSET {i}"
+        row = f"FROM trust WHERE {own} ORDER BY {order} LIMIT 1 OFFSET {i}"
         line += ["; " if i else "", context.text(f"SELECT item AS value {row}", "prose")]
     if n > _MOST:
-        count = context.value(f"SELECT COUNT(*) AS value {where}", "count")
+        count = context.value(f"SELECT COUNT(*) AS value FROM trust WHERE {own}", "count")
         line += ["; of ", count, " such items these are the first"]
-    return [Paragraph(spans(*line, ". See ", Link("why", "trust"), "."), "note")] if n else []
+    if context.any(f"SELECT 1 AS n FROM trust WHERE {everything}"):
+        count = context.value(f"SELECT COUNT(*) AS value FROM trust WHERE {everything}", "count")
+        line += ["; " if n else "", "doubts about every figure: ", count]
+    if not line:
+        return []
+    return [
+        Paragraph(
+            spans("To be read with doubt: ", *line, ". See ", Link("why", "trust"), "."), "note"
+        )
+    ]
+
+
+def _where(words: Sequence[str]) -> str:
+    """Condition on items that name one of these words as affected."""
+    likes = [f"LOWER(affects) LIKE {sql_text(f'%{word}%')}" for word in words]
+    return f"({' OR '.join(likes)})"

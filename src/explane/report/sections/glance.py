@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from explane.report.claims import Label
-from explane.report.document import Block, Bullets, Link, Paragraph, Span, Spans, spans
+from explane.report.document import Block, Bullets, Link, Paragraph, Printed, Span, Spans, spans
 from explane.report.sections.advice import causes, of_what
 from explane.report.sections.causes import action
 from explane.report.sections.context import Context
@@ -14,6 +14,8 @@ from explane.report.sections.sql import ratio
 from explane.report.sections.verdict import step_line, verdict_lines
 
 _MOST_CHANGES: Final = 3
+_OF_THE_HEAD: Final = ("every figure", "all totals", "verdict", "what to change", "step time")
+"""What the head of the report rests on, as the trust list names it."""
 
 
 def glance(context: Context) -> tuple[Block, ...]:
@@ -114,7 +116,9 @@ def _change(context: Context, row: str, estimate: tuple[int, int, int]) -> Spans
         line += [" less; perhaps nothing is gained (inferred, not run)."]
     if context.book.has_columns("advice", "evidence"):
         evidence = context.text(f"SELECT evidence AS value {row}", "prose")
-        line += [" Seen: ", evidence, "."] if evidence.raw else []
+        known = [span.raw for span in of_what(context, row) if isinstance(span, Printed)]
+        new = evidence.raw and not any(evidence.raw.endswith(what) for what in known)
+        line += [" Seen: ", evidence, "."] if new else []
     return spans(*line)
 
 
@@ -146,5 +150,8 @@ def _how_sure(context: Context) -> Spans:
 
 
 def _gravity(context: Context) -> str:
+    """Order of the trust list, before others what the head itself rests on."""
     severity = context.book.has_columns("trust", "severity")
-    return f"{'severity DESC, ' if severity else ''}{ITEM_ORDER} LIMIT 1"
+    likes = " OR ".join(f"LOWER(affects) LIKE '%{word}%'" for word in _OF_THE_HEAD)
+    ours = f"CAST(CASE WHEN {likes} THEN 0 ELSE 1 END AS BIGINT)"
+    return f"{'severity DESC, ' if severity else ''}{ours}, {ITEM_ORDER} LIMIT 1"

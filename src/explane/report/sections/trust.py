@@ -48,20 +48,20 @@ def _not_analysed(context: Context) -> list[Block]:
     return [context.table("not_analysed", sql, columns, "Parts of the report without a result.")]
 
 
+_ANSWERED = "FROM new_captures WHERE capture IS NOT NULL AND capture <> ''"
+"""Questions for which a capture is known that would answer them."""
+
+
 def new_captures(context: Context) -> Section:
     """Open questions, each with the capture that would answer it."""
     title = "Needs a new capture"
-    if not context.has("new_captures"):
+    if not context.has("new_captures") or not context.any(f"SELECT question {_ANSWERED}"):
         reasons = context.reasons(
             ("new_captures",), "No question stays open that another capture would answer."
         )
         return Section("captures", title, tuple(reasons), "New capture")
-    n = int(
-        context.book.query(
-            "SELECT COUNT(*) AS n FROM (SELECT DISTINCT question, capture FROM new_captures) AS q"
-        )["n"][0]
-    )
-    inner = "(SELECT DISTINCT question, capture FROM new_captures) AS q"
+    inner = f"(SELECT DISTINCT question, capture {_ANSWERED}) AS q"
+    n = context.rows(f"SELECT question FROM {inner}")
     items: list[Spans] = []
     for i in range(n):
         row = f"FROM {inner} ORDER BY question, capture LIMIT 1 OFFSET {i}"
@@ -93,7 +93,7 @@ def sources(context: Context) -> Section:
         files = [
             context.column("path", "file", "path"),
             context.column("state", "read", "word"),
-            context.column("note", "note", "prose"),
+            context.column("note", "process, or why not", "prose"),
         ]
         sql = (
             "SELECT path, CASE used WHEN 1 THEN 'yes' ELSE 'no' END AS state, note FROM sources "

@@ -204,7 +204,7 @@ def top_cause(context: Context) -> Spans:
     row = f"FROM ({causes}) AS causes ORDER BY t DESC, cause, event LIMIT 1"
     cause = context.text(f"SELECT cause AS value {row}", "word")
     event = context.text(f"SELECT event AS value {row}", "name")
-    line: list[str | Span] = ["GPUs are idle inside steps above all by ", cause]
+    line: list[str | Span] = ["Inside steps GPUs are idle mostly because of ", cause]
     if event.raw:
         line += [" during ", event]
     time = context.value(f"SELECT t AS value {row}", "ps")
@@ -215,5 +215,5 @@ def top_cause(context: Context) -> Spans:
         time,
         " of ",
         total,
-        " of idle time over all complete steps and GPUs",
+        " of idle time, all complete steps and GPUs together",
     )
