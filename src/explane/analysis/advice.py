@@ -44,9 +44,15 @@ ADVICE_SCHEMA = {
 """Columns of `advice.csv`. `what` names a part of a cause (a host event). `step_ps`, `replay_ps`
 and `subtraction_ps` are of the median step."""
 
-UPPER_BOUNDS: Final = frozenset({"low_rate", "layout", "remat"})
+UPPER_BOUNDS: Final = frozenset(
+    {
+        "layout", "low_occupancy", "low_rate", "precision", "python_tracer", "remat",
+        "resharding", "small_collectives",
+    }
+)  # fmt: skip
 """Causes whose saving can only be bounded from above: the range ends with the step as it is.
-Ops rarely run at their roof, and what is not moved or computed again has a price elsewhere."""
+Ops rarely run at their roof, and what is not moved, gathered or computed again has a price
+elsewhere."""
 
 _PART_WORDS: Final = {"host_late": "during", "exposed_collective": "in", "copy": "in"}
 """How the evidence names the part of a cause; other causes bring evidence of their own."""

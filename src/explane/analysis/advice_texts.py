@@ -11,6 +11,15 @@ from typing import Final
 
 _FLAGS = 'XLA_FLAGS="$XLA_FLAGS {}" python …'
 _GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL"
+_LOOPS = "+CONDITIONAL,+WHILE"
+_COMBINE = " ".join(
+    f"--xla_gpu_{kind}_combine_threshold_bytes=134217728"
+    for kind in ("all_reduce", "all_gather", "reduce_scatter")
+)
+_PIPELINE = " ".join(
+    f"--xla_gpu_enable_pipelined_{kind}=true"
+    for kind in ("all_reduce", "all_gather", "reduce_scatter")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,23 @@ CAUSE_TEXTS: Final = {
         "the wait of the host moves off the step's end; several executions are in flight",
         ("host_late", "launch_call_long", "tiny_kernels", "straggler", "recompile"),
     ),
+    "python_tracer": CauseText(
+        "the Python tracer alone made the host late: the least value is without any lateness; "
+        "how much of it the tracer caused, this capture can't say",
+        "measure again before changing the host's code: options = jax.profiler.ProfileOptions(); "
+        "options.python_tracer_level = 0; jax.profiler.start_trace(DIR, profiler_options=options)",
+        "the same step in the new capture is shorter, and less host-late idle is left",
+        ("host_late", "readback", "launch_call_long", "tiny_kernels", "while_readback"),
+    ),
+    "while_readback": CauseText(
+        "the condition could be decided without the host, which then launches on without waiting",
+        "use a trip count that is known when compiling (jax.lax.fori_loop with constant bounds, "
+        "jax.lax.scan), test the condition only every k iterations (k of them unrolled in the "
+        "body), or record loops into graphs (NVIDIA): "
+        + _flags(f"--xla_gpu_enable_command_buffer={_LOOPS}"),
+        "no copies to the host and no pauses between the iterations of the loop",
+        ("host_late", "launch_call_long", "copy", "tiny_kernels"),
+    ),
     "launch_call_long": CauseText(
         "all calls of an execution after the first could be one graph launch",
         "launch as graphs (command buffers): "
@@ -71,14 +97,33 @@ CAUSE_TEXTS: Final = {
         "fully hidden transfers",
         "let the scheduler overlap: "
         + _flags("--xla_gpu_enable_latency_hiding_scheduler=true")
-        + " ; and combine small ones: "
-        + _flags(
-            "--xla_gpu_all_reduce_combine_threshold_bytes=134217728 "
-            "--xla_gpu_all_gather_combine_threshold_bytes=134217728 "
-            "--xla_gpu_reduce_scatter_combine_threshold_bytes=134217728"
-        ),
+        + " ; and, for collectives in scanned layers, across iterations: "
+        + _flags(_PIPELINE),
         "exposed time of the collectives shrinks; their transfer time may stay",
-        ("straggler",),
+        ("straggler", "small_collectives", "resharding"),
+    ),
+    "small_collectives": CauseText(
+        "collectives of one kind whose results don't need each other could be one: it pays the "
+        "latency once, and waits for the last of its operands",
+        "let XLA combine more of them: "
+        + _flags(_COMBINE)
+        + " ; where shapes differ also: "
+        + _flags(
+            "--xla_gpu_enable_all_gather_combine_by_dim=false "
+            "--xla_gpu_enable_reduce_scatter_combine_by_dim=false"
+        )
+        + " ; or hand over fewer, larger arrays (jax.flatten_util.ravel_pytree on gradients)",
+        "fewer collectives per step, each with more bytes and a higher bus bandwidth",
+        ("exposed_collective", "straggler", "tiny_kernels"),
+    ),
+    "resharding": CauseText(
+        "the call could work on the part that each GPU holds (batch entries or heads that don't "
+        "mix); XLA can't look into it and brings the operands together",
+        "say how the call may be split: jax.shard_map(call, mesh=mesh, in_specs=P('data'), "
+        "out_specs=P('data'), check_vma=False) around it, or give it a rule with "
+        "jax.experimental.custom_partitioning",
+        "the collectives before the call vanish, and the call's operands are a part each",
+        ("exposed_collective", "straggler", "small_collectives", "layout"),
     ),
     "copy": CauseText(
         "the copies and fills on the path are not needed, or could run beside compute",
@@ -100,11 +145,30 @@ CAUSE_TEXTS: Final = {
     "low_rate": CauseText(
         "every modelled op ran at the roof that the GPU's spec sheet sets; an upper bound",
         "start with the ops that have most time above the roof (roofline table): larger or "
-        "better aligned shapes, bfloat16 inputs "
-        "(jax.config.update('jax_default_matmul_precision', 'bfloat16')), library or tuned GEMMs: "
-        + _flags("--xla_gpu_autotune_level=4"),
+        "better aligned shapes (multiples of 64 or more), fewer small products, or GEMMs of the "
+        "libraries instead of Triton's: " + _flags("--xla_gpu_enable_triton_gemm=false"),
         "time above the roof shrinks for these ops",
-        ("layout", "remat", "tiny_kernels", "donation"),
+        ("layout", "remat", "tiny_kernels", "donation", "precision", "low_occupancy"),
+    ),
+    "precision": CauseText(
+        "bfloat16 is exact enough for these products, and with half the bytes they stay as far "
+        "from their roof as they are",
+        "cast what is multiplied, and keep the sums in float32: jnp.einsum(spec, "
+        "x.astype(jnp.bfloat16), w.astype(jnp.bfloat16), preferred_element_type=jnp.float32); to "
+        "try it on all products at once: "
+        "jax.config.update('jax_default_matmul_precision', 'BF16_BF16_F32')",
+        "these ops get shorter, and the roofline table shows them with the rate bf16; compare the "
+        "loss as well",
+        ("low_rate", "remat", "tiny_kernels", "low_occupancy"),
+    ),
+    "low_occupancy": CauseText(
+        "the work could be cut into enough blocks for every multiprocessor; an upper bound",
+        "give these ops more independent work at once: a larger batch, jax.vmap(f)(xs) or "
+        "jax.lax.map(f, xs, batch_size=16) instead of one item after the other, and sums over "
+        "long axes in two stages (x.reshape(k, -1).sum(1).sum())",
+        "these kernels have at least as many blocks as the GPU has multiprocessors, and get "
+        "shorter",
+        ("low_rate", "layout", "remat", "precision", "tiny_kernels"),
     ),
     "layout": CauseText(
         "operations that only move or convert data could be fused away or not asked for",

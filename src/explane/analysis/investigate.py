@@ -21,6 +21,7 @@ from explane.analysis.budget import Budgets, stream_budgets
 from explane.analysis.collectives import find_collectives, straggler_table
 from explane.analysis.critical_path import path_summary
 from explane.analysis.evidence import causes_seen
+from explane.analysis.evidence_groups import groups_seen
 from explane.analysis.host_facts import expected_of, host_facts, read_programs
 from explane.analysis.idle import idle_gaps
 from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
@@ -214,8 +215,10 @@ def _step_tables(
     roof = roofline(capture, programs, attribution, peaks, steps.kernel_step)
     bus_bytes = collectives.table["bus_bytes"].cast(pl.Float64).to_numpy()
     facts = StepFacts(capture, base.join, attribution, programs, collectives.matched, bus_bytes)
-    play = play_steps(facts, steps, kernels, kernel_groups(programs, attribution, roof.table))
+    groups = kernel_groups(facts, roof)
+    play = play_steps(facts, steps, kernels, groups)
     evidence = causes_seen(play.path, stragglers, roof.table, kernels)
+    evidence |= groups_seen(facts, groups, kernels, play.in_median)
     gpu = roof.identity.gpu.name if roof.identity.gpu is not None else ""
     return gpu, {
         "collectives": collectives.table,

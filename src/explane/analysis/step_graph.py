@@ -15,7 +15,7 @@ Edges, most certain first:
   and what comes after its `-done` in the schedule follows the collective;
 - a kernel that starts right after another stream's kernel ended, for no other reason, follows it;
 - a call follows the call before it on its thread, and after a wait of the host for the GPU also
-  the kernel whose end the wait lasted for.
+  the kernel whose end the wait lasted for; after the copy of a loop's condition it follows that.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Final
 
 import numpy as np
 
+from explane.analysis.conditions import calls_that_wait
 from explane.analysis.event_graph import EdgeList, EventGraph
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_joins import Joins, find_joins
@@ -246,6 +247,8 @@ class _Builder:
             self.edges.add(before[clear] + first + n_calls, after[clear] + first, 0, Edge.HOST)
             self.edges.add(before[~clear] + first, after[~clear] + first, 0, Edge.HOST)
             self._waits(part, start, first)
+        copies, waiting = calls_that_wait(self.facts, self.launch_rows, self.rows)
+        self.edges.add(copies + self.n, waiting + first, 0, Edge.SYNC)
 
     def _waits(self, part: I64, call_start: I64, first: int) -> None:
         """Calls of one thread that came after a wait of the host for the GPU."""

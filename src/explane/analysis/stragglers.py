@@ -9,12 +9,17 @@ GPU 2   ├── a ──┤├── b ──┤├ all-red. ┤        start 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from explane.analysis.step_facts import StepFacts
-from explane.capture.model import I64
+from explane.capture.model import I64, Kind
+
+_MUCH_RATIO: Final = 0.05
+"""A GPU is late in one step when its work there takes this much longer; noise is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +29,10 @@ class Stragglers:
     Attributes:
         devices: Their ordinals.
         kernels: Indices (in the step's kernels) of their compute kernels that other GPUs have too.
-        usual_ps: What each of them would take if its GPU were as fast as the others: its own
-            duration, with what is special of this run, times the usual ratio of its instruction;
-            shape of `kernels`.
+        usual_ps: What each of them would take if its GPU were as fast as the others; shape of
+            `kernels`. On a GPU that is always slow its own duration, with what is special of this
+            run, times the usual ratio of its instruction; on one that is late in this step the
+            median of the others.
         delay_ps: How much later collectives start because of them, summed.
         n_operations: Collectives for which one of them is the last to join.
     """
@@ -41,16 +47,56 @@ class Stragglers:
 def find_stragglers(facts: StepFacts, rows: I64) -> Stragglers:
     """Stragglers among the GPUs of one step.
 
+    GPUs that are slow over the whole capture, and those that take much longer in this step alone
+    (uneven input makes work whose time depends on the data late now on one, now on another).
+
     Args:
         facts: The capture and what is known of it.
         rows: Rows in `Capture.kernels` of the step's kernels, by start.
     """
-    slow, kernels = facts.slow_gpus, facts.capture.kernels
-    ratio = slow.usual_ratio[rows]
-    mine = np.flatnonzero(~np.isnan(ratio))
-    usual_ps = np.rint(kernels.duration_ps[rows[mine]] * ratio[mine]).astype(np.int64)
+    kernels = facts.capture.kernels
+    always = kernels.duration_ps[rows] * facts.slow_gpus.usual_ratio[rows]
+    usual = np.where(np.isnan(always), _usual_here(facts, rows), always)
+    mine = np.flatnonzero(~np.isnan(usual))
+    usual_ps = np.rint(usual[mine]).astype(np.int64)
     devices = tuple(np.unique(kernels.device[rows[mine]]).tolist())
     return Stragglers(devices, mine, usual_ps, *_delay(facts, rows, devices))
+
+
+def _usual_here(facts: StepFacts, rows: I64) -> npt.NDArray[np.float64]:
+    """What the others take in this step for each kernel of a GPU that is late in it alone.
+
+    NaN for all other kernels. Only instructions that all GPUs run equally often are compared.
+    """
+    kernels, attribution = facts.capture.kernels, facts.attribution
+    work = pl.DataFrame(
+        {
+            "index": np.arange(len(rows)),
+            "device": kernels.device[rows].astype(np.int64),
+            "instruction": attribution.instruction[rows],
+            "duration": kernels.duration_ps[rows],
+        }
+    ).filter(
+        pl.Series((kernels.kind[rows] == Kind.COMPUTE) & (attribution.instruction[rows] >= 0))
+    )
+    occurrence = pl.int_range(pl.len()).over("device", "instruction")
+    group = ["instruction", "occurrence"]
+    n_devices = work["device"].n_unique()
+    common = work.with_columns(occurrence.alias("occurrence")).filter(
+        pl.len().over(group) == n_devices
+    )
+    totals = common.group_by("device").agg(pl.col("duration").sum()).sort("duration", "device")
+    usual = np.full(len(rows), np.nan)
+    if totals.height < 2:
+        return usual
+    limit = (1 + _MUCH_RATIO) * totals["duration"][(totals.height - 1) // 2]
+    slow = set(totals.filter(pl.col("duration") > limit)["device"].to_list())
+    late = slow - set(facts.slow_gpus.devices)
+    others = common.filter(~pl.col("device").is_in(slow | set(facts.slow_gpus.devices)))
+    medians = others.group_by(group).agg(pl.col("duration").median().alias("usual"))
+    mine = common.filter(pl.col("device").is_in(late)).join(medians, on=group, how="inner")
+    usual[mine["index"].to_numpy()] = mine["usual"].to_numpy()
+    return usual
 
 
 def _delay(facts: StepFacts, rows: I64, slow: tuple[int, ...]) -> tuple[int, int]:

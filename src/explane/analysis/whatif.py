@@ -8,6 +8,8 @@ stays as it was. With nothing changed the graph plays back the measured step exa
                          are not delayed by the host event that fills the time before them
     readback             the host does not wait for the step before and runs ahead; its own work
                          still takes its time
+    python_tracer        as host_late, where the Python tracer was on: an unknown part of it
+    while_readback       no loop or branch asks the host what comes next
     launch_call_long     calls between the first and last of an execution cost the host nothing
                          (all of it launched as one graph)
     straggler            slow GPUs take as long as the others for the same work
@@ -17,8 +19,8 @@ stays as it was. With nothing changed the graph plays back the measured step exa
                          for, those that don't (inputs, results), and the largest one by one
     tiny_kernels         kernels shorter than `TINY_PS` start at once behind the one before
 
-and for groups of kernels that the caller names (at their roofline, without rematerialisation, …)
-with each kernel shortened to a share of its time.
+and for groups of kernels that the caller names (`kernel_groups`: at their roofline, in lower
+precision, without rematerialisation, …) with each kernel shortened to a share of its time.
 """
 
 from __future__ import annotations

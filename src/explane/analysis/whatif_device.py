@@ -12,7 +12,14 @@ from explane.analysis.critical_path import Piece
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import Edge, StepGraph
 from explane.analysis.stragglers import find_stragglers
-from explane.analysis.whatif_change import Change, Changes, ending, time_of, time_of_kernels
+from explane.analysis.whatif_change import (
+    AT_WORK,
+    Change,
+    Changes,
+    ending,
+    time_of,
+    time_of_kernels,
+)
 from explane.capture.model import I64, Bools, Kind
 
 Shares: TypeAlias = npt.NDArray[np.float64]
@@ -48,7 +55,8 @@ def _no_straggler(facts: StepFacts, step: StepGraph) -> Changes:
     lasting = np.flatnonzero(graph.kind == Edge.DURATION)
     known = lasting[usual[graph.target[lasting]] >= 0]
     lag[known] = usual[graph.target[known]]
-    what = ", ".join(f"GPU {d}" for d in found.devices)
+    # Who is late in one step alone may be another one in the next: one cause, without a name.
+    what = ", ".join(f"GPU {d}" for d in facts.slow_gpus.devices)
     n_late = found.n_operations
     yield Change("straggler", what, lag, graph.residual_ps, found.delay_ps, 0, n_late)
 
@@ -127,17 +135,17 @@ def _names(facts: StepFacts, rows: I64) -> list[str]:
 
 
 def _shortened(step: StepGraph, pieces: Sequence[Piece], cause: str, shares: Shares) -> Changes:
-    """Kernels take only a share of their time."""
+    """Kernels take only a share of their time, collectives of their transfer."""
     graph = step.graph
     left = shares[step.kernels]
     if (left == 1.0).all():
         return
-    edges = np.flatnonzero(graph.kind == Edge.DURATION)
+    edges = np.flatnonzero(ending(step, left < 1.0))
     ratio = left[graph.target[edges] - len(step.kernels)]
     lag = graph.lag_ps.copy()
-    lag[edges] = np.where(ratio < 1.0, np.rint(lag[edges] * ratio), lag[edges]).astype(np.int64)
+    lag[edges] = np.rint(lag[edges] * ratio).astype(np.int64)
     concerned = [p for p in pieces if p.kernel >= 0 and shares[p.kernel] < 1.0]
-    concerned = [p for p in concerned if p.kind in ("compute", "memcpy", "memset")]
+    concerned = [p for p in concerned if p.kind in AT_WORK]
     saved = sum((p.end_ps - p.start_ps) * (1.0 - float(shares[p.kernel])) for p in concerned)
     n = int((left < 1.0).sum())
     yield Change(cause, "", lag, graph.residual_ps, round(saved), round(saved), n)

@@ -15,6 +15,7 @@ from explane.analysis.readback import find_readback
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import Edge, StepGraph
 from explane.analysis.whatif_change import Change, Changes, moments, time_of
+from explane.analysis.whatif_loops import loops_on_the_gpu
 from explane.capture.model import Kind
 from explane.units import PS_PER_US
 
@@ -28,6 +29,8 @@ def host_changes(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> 
     yield from never_late
     yield from _no_readback(facts, step, never_late)
     yield from _without_events(facts, step, pieces)
+    yield from _traced(facts, never_late)
+    yield from loops_on_the_gpu(facts, step, pieces)
     yield from _one_graph(facts, step, pieces)
     yield from _tiny(facts, step, pieces)
 
@@ -41,6 +44,13 @@ def _no_readback(facts: StepFacts, step: StepGraph, never_late: Sequence[Change]
     if found is None or not never_late:
         return
     yield replace(never_late[0], cause="readback", what=found.name, n=1, least_ps=found.host_ps)
+
+
+def _traced(facts: StepFacts, never_late: Sequence[Change]) -> Changes:
+    """The Python tracer slows the host by an unknown part of its lateness: at most all of it."""
+    if facts.capture.n_python_events and never_late and never_late[0].on_path_ps:
+        n = facts.capture.n_python_events
+        yield replace(never_late[0], cause="python_tracer", n=n)
 
 
 def _never_late(step: StepGraph, pieces: Sequence[Piece]) -> list[Change]:

@@ -122,13 +122,19 @@ def _whole_ns(time_ps: Floats) -> I64:
 
 
 class Execution:
-    """Plays one plan on clocks; the clocks move on to the end of the execution."""
+    """Plays one plan on clocks; the clocks move on to the end of the execution.
 
-    def __init__(self, plan: Plan, draws: Draws, clocks: Clocks, graphs: Graphs) -> None:
+    Without `waits` the host does not wait for loop conditions that are copied back to it.
+    """
+
+    def __init__(
+        self, plan: Plan, draws: Draws, clocks: Clocks, graphs: Graphs, *, waits: bool = True
+    ) -> None:
         self._plan = plan
         self._draws = draws
         self._clocks = clocks
         self._graphs = graphs
+        self._waits = waits
         shape, calls = draws.duration_ps.shape, draws.call_ps.shape
         planned = np.array([kernel.stream for kernel in plan.kernels], dtype=np.int16)
         self._stream: I16 = np.tile(planned, (shape[0], 1))
@@ -144,6 +150,8 @@ class Execution:
             if call.kind is CallKind.JOIN:
                 self._join(call)
             elif call.kind is CallKind.WAIT:
+                if not self._waits:
+                    continue
                 last = self._plan.calls[index - 1].first
                 end = self._start[:, last] + self._duration[:, last]
                 clocks.host_ps = np.maximum(clocks.host_ps, end + int(_WAKE_UP_US * PS_PER_US))

@@ -192,7 +192,8 @@ class Loop:
         waited = np.maximum(free - begin, 0)
         launch = begin + waited + _PREPARE_PS
         clocks.host_ps = launch
-        times = Execution(plan, draws, clocks, self._scenario.graphs).play()
+        waits = self._scenario.causes.loop_waits
+        times = Execution(plan, draws, clocks, self._scenario.graphs, waits=waits).play()
         launched = clocks.host_ps
         end = launched + _FINISH_PS
         clocks.host_ps = end
@@ -221,7 +222,7 @@ class Loop:
         return len(self._ends) >= self._scenario.steps_ahead
 
     def _with_causes(self, plan: Plan, draws: Draws) -> Draws:
-        """The straggler's kernels and the slow collective."""
+        """The straggler's kernels, the slow collective, copies of loop conditions."""
         causes, duration = self._scenario.causes, draws.duration_ps.copy()
         if plan.program is not self._program:
             return draws
@@ -230,9 +231,17 @@ class Loop:
             own = duration[causes.straggler_device]
             share = causes.straggler_ps / max(int(own[compute].sum()), 1)
             own[compute] += np.round(own[compute] * share / 1000).astype(np.int64) * 1000
+        if not causes.loop_waits:
+            duration[:, _condition_copies(plan)] = 0
         if causes.collective_ps:
             duration[:, slow_collective(plan)] += causes.collective_ps
         return replace(draws, duration_ps=duration)
+
+
+def _condition_copies(plan: Plan) -> Sequence[int]:
+    """Kernels that the host waits for in the middle of an execution."""
+    calls = plan.calls
+    return [calls[i - 1].first for i, call in enumerate(calls) if call.kind is CallKind.WAIT]
 
 
 def slow_collective(plan: Plan) -> Sequence[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from explane.analysis.attribution import Attribution, InstructionKey, Match
@@ -11,6 +13,7 @@ from explane.analysis.step_facts import StepFacts
 from explane.analysis.whatif import PlayedStep, StepWindow, play_step
 from explane.analysis.whatif_device import Shares
 from explane.capture.model import Capture
+from explane.capture.program import Program
 
 PROGRAM = 17
 
@@ -36,19 +39,39 @@ def labelled(data: Capture) -> Attribution:
     )
 
 
-def facts_of(data: Capture) -> StepFacts:
-    """What the graph of a step is made from, without any program."""
+def facts_of(
+    data: Capture,
+    programs: Mapping[int, Program] | None = None,
+    bus_bytes: Mapping[str, float] | None = None,
+) -> StepFacts:
+    """What the graph of a step is made from.
+
+    Args:
+        data: The capture.
+        programs: Parsed programs; none by default.
+        bus_bytes: Bytes on the bus of the collectives with some labels; None: nothing is known.
+    """
     attribution = labelled(data)
     none = np.zeros(len(data.kernels), np.int64)
     matched = match_collectives(data, attribution, none)
-    return StepFacts(data, join_launches(data), attribution, {}, matched)
+    names = attribution.instruction_names()
+    known = (
+        np.array([bus_bytes.get(names[row], np.nan) for row in matched.row.tolist()])
+        if bus_bytes is not None
+        else None
+    )
+    return StepFacts(data, join_launches(data), attribution, programs or {}, matched, known)
 
 
 def play(
-    data: Capture, start: int, end: int, groups: dict[str, Shares] | None = None
+    data: Capture,
+    start: int,
+    end: int,
+    groups: Mapping[str, Shares] | None = None,
+    facts: StepFacts | None = None,
 ) -> tuple[StepFacts, PlayedStep, dict[str, tuple[int, int, int]]]:
     """One step of all kernels; (replay, subtraction, on path) by cause."""
-    facts = facts_of(data)
+    facts = facts or facts_of(data)
     window = StepWindow(0, np.arange(len(data.kernels)), start, end)
     played = play_step(facts, window, groups)
     rows = {

@@ -4,13 +4,46 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 
+from explane.analysis.gpus import GpuIdentity, gpu_by_key
 from explane.analysis.kernel_groups import kernel_groups
+from explane.analysis.roofline import Roofline
 from explane.capture.hlo import read_program
 from explane.capture.model import StoredProgram
+from explane.units import PS_PER_US
 from tests.builders_hlo import Hlo, HloComputation, HloModule
 from tests.unit.analysis.made import K, capture
-from tests.unit.analysis.played import PROGRAM, labelled
+from tests.unit.analysis.played import PROGRAM, facts_of
+
+US = PS_PER_US
+SCHEMA = {
+    "program_id": pl.Int64,
+    "hlo_instruction": pl.String,
+    "flops": pl.Int64,
+    "bytes": pl.Int64,
+    "rate": pl.String,
+    "n_passes": pl.Int64,
+    "peak_bytes_per_s": pl.Float64,
+    "roof_ps": pl.Float64,
+    "duration_ps": pl.Int64,
+}
+
+
+def modelled(
+    name: str, duration_ps: int, roof_ps: float, *, flops: int = 1, n_bytes: int = 1,
+    rate: str = "vector_f32", n_passes: int = 1,
+) -> tuple[object, ...]:  # fmt: skip
+    """One row of the roofline table, on a memory of 10^12 bytes per second."""
+    return PROGRAM, name, flops, n_bytes, rate, n_passes, 1e12, roof_ps, duration_ps
+
+
+def roofline_of(rows: list[tuple[object, ...]], gpu: str = "") -> Roofline:
+    """A roofline with only what the groups look at."""
+    empty = pl.DataFrame()
+    table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    known = gpu_by_key(gpu) if gpu else None
+    return Roofline(table, empty, empty, GpuIdentity(known, (), ""), overridden=False)
 
 
 def groups_of(*names: str, roof: dict[str, int] | None = None) -> dict[str, list[float]]:
@@ -49,10 +82,8 @@ def groups_of(*names: str, roof: dict[str, int] | None = None) -> dict[str, list
     data = capture(
         [K(100 * i, 50, name, op=name, program=PROGRAM) for i, name in enumerate(names)]
     )
-    rows = [(PROGRAM, name, ps, 50) for name, ps in (roof or {}).items()]
-    schema = ["program_id", "hlo_instruction", "roof_ps", "duration_ps"]
-    roofline = pl.DataFrame(rows, schema=schema, orient="row")
-    found = kernel_groups({PROGRAM: program}, labelled(data), roofline)
+    rows = [modelled(name, 50, ps) for name, ps in (roof or {}).items()]
+    found = kernel_groups(facts_of(data, {PROGRAM: program}), roofline_of(rows))
     return {cause: np.asarray(shares).tolist() for cause, shares in found.items()}
 
 
@@ -77,3 +108,38 @@ def test_at_its_roof_a_kernel_needs_its_share_and_faster_than_the_roof_changes_n
 
 def test_groups_without_kernels_are_left_out() -> None:
     assert groups_of("add.3") == {}
+
+
+def groups_of_dot(gpu: str, rate: str, n_passes: int = 1, roof_us: float = 20) -> dict[str, float]:
+    """Shares of one product that takes 40 µs: 10^10 operations and 2·10^6 bytes."""
+    data = capture([K(0, 40 * US, "dot.4", op="dot.4", program=PROGRAM)])
+    row = modelled(
+        "dot.4", 40 * US, roof_us * US, flops=10**10, n_bytes=2 * 10**6, rate=rate,
+        n_passes=n_passes,
+    )  # fmt: skip
+    found = kernel_groups(facts_of(data), roofline_of([row], gpu))
+    return {cause: float(shares[0]) for cause, shares in found.items()}
+
+
+def test_a_float32_product_could_run_at_the_rate_of_bfloat16() -> None:
+    # 10^10 operations at 989.4 TFLOP/s: 10.1 µs instead of 20; as far from the roof as before.
+    shares = groups_of_dot("h100-sxm", "f32_default")
+    assert shares["precision"] == pytest.approx(10**10 / 989.4e12 / 20e-6)
+    # On the V100 only float16 is faster: 10^10 at 125 TFLOP/s is 80 µs, slower than measured.
+    assert "precision" not in groups_of_dot("v100-sxm2-16gb", "f32_default")
+
+
+def test_half_the_bytes_bound_a_product_of_lower_precision_too() -> None:
+    # 2·10^6 bytes at 10^12/s: 2 µs, half of it 1 µs; the roof of the operations, 10.1 µs, is more.
+    shares = groups_of_dot("h100-sxm", "f32", roof_us=11)
+    assert shares["precision"] == pytest.approx(10**10 / 989.4e12 / 11e-6)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rate", "n_passes"),
+    [("h100-sxm", "bf16", 1), ("h100-sxm", "f64", 1), ("h100-sxm", "f32", 3), ("", "f32", 1)],
+)
+def test_products_of_other_types_and_on_unknown_gpus_are_left_alone(
+    gpu: str, rate: str, n_passes: int
+) -> None:
+    assert "precision" not in groups_of_dot(gpu, rate, n_passes)
