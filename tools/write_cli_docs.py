@@ -22,9 +22,10 @@ INTRODUCTION = """# Commands
 
 Made from `--help` by `make docs`; don't edit by hand.
 
-CAPTURE is a file, a run folder, `plugins/profile`, a log dir, or several. Results go to standard
-output, everything else to standard error. An output is written whole or not at all; a folder that
-explane did not write is never replaced, and the folder of a capture is never written to.
+CAPTURE is a file, a run folder, `plugins/profile`, a log dir, a URL, or several. Results go to
+standard output, everything else to standard error. An output is written whole or not at all; a
+folder that explane did not write is never replaced, and the folder of a capture is never written
+to.
 """
 
 

@@ -7,31 +7,23 @@ data; what it writes appears whole or not at all.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from os import cpu_count
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from explane.analysis.investigate import (
-    investigate_attribution,
-    investigate_host,
-    investigate_verdict,
-    merge,
-)
-from explane.analysis.investigation import Investigation, SourceFile
+from explane.analysis.investigation import Investigation
 from explane.analysis.line_times import line_times
 from explane.analysis.overview import labelled_ops, overview
-from explane.analysis.run_notes import with_notes
-from explane.capture.discover import Discovery, HostFiles, discover
-from explane.capture.hosts import HostIdentity, copies, host_notes, identify
+from explane.capture.discover import discover
 from explane.capture.load import load_host
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError
 from explane.export.perfetto import write_perfetto
 from explane.export.pprof import write_pprof
 from explane.export.targets import By, Target
+from explane.hosts import HostAnalysis, attribution_only, full, investigated, verdict_only
 from explane.options import Options
 from explane.outcome import CheckOutcome, Outcome
 from explane.progress import NULL, Progress
@@ -48,9 +40,6 @@ from explane.report.write import (
     write_report,
     write_verdict,
 )
-from explane.workers import worker_processes
-
-HostAnalysis = Callable[[HostFiles, Options, Progress], "HostResult"]
 
 SIMULATED_NOTE: Final = (
     "This capture is simulated: a real compiled program with invented times. It shows what a "
@@ -58,18 +47,11 @@ SIMULATED_NOTE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HostResult:
-    """Results on one process, and what tells its capture from those of others."""
-
-    investigation: Investigation
-    identity: HostIdentity
-
-
 def investigate(
     captures: str | Path | Sequence[str | Path],
     options: Options | None = None,
     progress: Progress = NULL,
+    executor: Executor | None = None,
 ) -> Investigation:
     """All results on one run: every host in it, merged.
 
@@ -77,6 +59,8 @@ def investigate(
         captures: A file, run folder, `plugins/profile` or log dir, or several of these.
         options: Choices; None for the defaults.
         progress: Told what is being done.
+        executor: Analyses the hosts, one task each, in place of processes of this machine; any
+            `concurrent.futures.Executor` whose workers can read the files. It stays open.
 
     Raises:
         CaptureError: No host's capture can be used.
@@ -86,7 +70,7 @@ def investigate(
     paths = [captures] if isinstance(captures, str | Path) else captures
     with progress.stage("looking for captures"):
         found = discover(paths)
-    return _investigated(found, _full, chosen, progress)
+    return investigated(found, full, chosen, progress, executor)
 
 
 def report(
@@ -98,7 +82,7 @@ def report(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    return _written(captures, output, options, progress, _full, write_report)
+    return _written(captures, output, options, progress, full, write_report)
 
 
 def attribute(
@@ -110,7 +94,7 @@ def attribute(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    return _written(captures, output, options, progress, _attribution, write_attribution)
+    return _written(captures, output, options, progress, attribution_only, write_attribution)
 
 
 def verdict(
@@ -123,10 +107,10 @@ def verdict(
         UsageError: The output can't be written.
     """
     if output is not None:
-        return _written(captures, output, options, progress, _verdict, write_verdict)
+        return _written(captures, output, options, progress, verdict_only, write_verdict)
     with progress.stage("looking for captures"):
         found = discover(captures)
-    investigation = _investigated(found, _verdict, options, progress)
+    investigation = investigated(found, verdict_only, options, progress)
     return Outcome(verdict_summary(investigation), investigation.partial)
 
 
@@ -152,7 +136,7 @@ def compare(
         found = [discover([path]) for path in captures]
     inputs = [host.run for one in found for host in one.hosts]
     refuse_unsafe(output, inputs, options.force)
-    a, b = (_investigated(one, _full, options, progress) for one in found)
+    a, b = (investigated(one, full, options, progress) for one in found)
     with progress.stage("comparing"):
         comparison = compare_results(a, b, captures)
     if comparison.refusal:
@@ -188,8 +172,8 @@ def export(
     inputs = [host.run for host in found.hosts]
     refuse_file(output, inputs, options.force)
     form, by = target
-    analysis = _full if form is Target.PERFETTO else _attribution
-    investigation = _investigated(found, analysis, options, progress)
+    analysis = full if form is Target.PERFETTO else attribution_only
+    investigation = investigated(found, analysis, options, progress)
     lines: tuple[str, ...] = ()
     with progress.stage("writing"), new_file(output, inputs, options.force) as stream:
         if form is Target.PERFETTO:
@@ -219,7 +203,7 @@ def annotate(
     inputs = [host.run for host in found.hosts]
     if output is not None:
         refuse_file(output, inputs, options.force)
-    investigation = _investigated(found, _attribution, options, progress)
+    investigation = investigated(found, attribution_only, options, progress)
     with progress.stage("lines"):
         folder = options.source_dir if options.show_source else None
         source = annotated(line_times(investigation, options.user_re), folder)
@@ -279,99 +263,6 @@ def demo(output: Path, options: Options, progress: Progress = NULL) -> Outcome:
     return replace(outcome, lines=(SIMULATED_NOTE, *outcome.lines))
 
 
-def _full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files)
-    return HostResult(investigate_host(record, options, progress), identify(record))
-
-
-def _verdict(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files, ReadOptions(programs=False))
-    return HostResult(investigate_verdict(record, progress), identify(record))
-
-
-def _attribution(files: HostFiles, options: Options, progress: Progress) -> HostResult:
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files, ReadOptions(python_events=False))
-    return HostResult(investigate_attribution(record, options, progress), identify(record))
-
-
-def _investigated(
-    found: Discovery, analysis: HostAnalysis, options: Options, progress: Progress
-) -> Investigation:
-    """Every host of a discovery analysed and merged; hosts that can't be used are named.
-
-    Raises:
-        CaptureError: No host can be used.
-    """
-    results: list[HostResult] = []
-    failed: list[CaptureError] = []
-    for result in _each_host(found.hosts, analysis, options, progress):
-        if isinstance(result, CaptureError):
-            failed.append(result)
-        else:
-            results.append(result)
-    if not results:
-        raise failed[0]
-    copied = copies([one.identity for one in results])
-    kept = [one for one in results if one.identity.host not in copied]
-    merged = merge([one.investigation for one in kept])
-    notes = host_notes([one.identity for one in kept])
-    return replace(
-        with_notes(merged, notes),
-        sources=_sources(found, failed, copied),
-        partial=merged.partial or bool(failed),
-    )
-
-
-def _each_host(
-    hosts: Sequence[HostFiles], analysis: HostAnalysis, options: Options, progress: Progress
-) -> list[HostResult | CaptureError]:
-    """One result per host, in order; several hosts run in several processes."""
-    jobs = min(options.jobs or cpu_count() or 1, len(hosts))
-    if jobs < 2:
-        return [_tried(analysis, options, progress, files) for files in hosts]
-    with progress.stage("hosts", len(hosts)) as stage, worker_processes(jobs) as pool:
-        results = []
-        for result in pool.map(partial(_tried, analysis, options, NULL), hosts):
-            results.append(result)
-            stage.advance(1)
-    return results
-
-
-def _tried(
-    analysis: HostAnalysis, options: Options, progress: Progress, files: HostFiles
-) -> HostResult | CaptureError:
-    """The result of one host, or why it can't be used."""
-    try:
-        return analysis(files, options, progress)
-    except CaptureError as error:
-        return error
-
-
-def _sources(
-    found: Discovery, failed: Sequence[CaptureError], copied: Mapping[str, str]
-) -> tuple[SourceFile, ...]:
-    """Files that were used and files that were not, by name inside their run."""
-    problems = {error.subject: error.reason for error in failed}
-    problems |= {
-        str(path): f"all its GPU events are in the capture of {copied[files.host]}: a copy of it"
-        for files in found.hosts
-        for path in (files.xplane, files.trace_json)
-        if path is not None and files.host in copied
-    }
-    sources = [
-        SourceFile(path.name, str(path) not in problems, problems.get(str(path), files.host))
-        for files in found.hosts
-        for path in (files.xplane, files.trace_json)
-        if path is not None
-    ]
-    sources += [SourceFile(item.path.name, False, item.reason) for item in found.ignored]
-    sources += [SourceFile(run.name, False, "an older run") for run in found.other_runs]
-    return tuple(sources)
-
-
 def _written(
     captures: Sequence[str],
     output: Path,
@@ -385,7 +276,7 @@ def _written(
         found = discover(captures)
     inputs = [host.run for host in found.hosts]
     refuse_unsafe(output, inputs, options.force)
-    investigation = _investigated(found, analysis, options, progress)
+    investigation = investigated(found, analysis, options, progress)
     with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
         lines = write(investigation, folder, options)
     return Outcome(lines, investigation.partial, output)

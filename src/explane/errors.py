@@ -36,6 +36,10 @@ class ExplaneError(Exception):
         text = f"{self.subject}: {self.reason}"
         super().__init__(f"{text}; {self.remedy}" if self.remedy else text)
 
+    def __reduce__(self) -> tuple[type[ExplaneError], tuple[str, str, str, str]]:
+        """Errors travel between processes."""
+        return type(self), (self.subject, self.reason, self.remedy, self.slug)
+
 
 class CaptureError(ExplaneError):
     """The capture can't be read or holds nothing that explane can analyse."""

@@ -24,6 +24,7 @@ class Options:
         source_dir: Folder that holds the program's sources, for captures made elsewhere.
         show_ops: Whether `info` lists the time by labelled op.
         jobs: Processes to use at most; None: as many as there are CPUs.
+        dask: Address of a dask scheduler whose workers analyse the hosts; None: this machine.
         force: Whether an output that explane wrote before may be replaced.
 
     Raises:
@@ -39,6 +40,7 @@ class Options:
     source_dir: Path | None = None
     show_ops: bool = False
     jobs: int | None = None
+    dask: str | None = None
     force: bool = False
 
     def __post_init__(self) -> None:

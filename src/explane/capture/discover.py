@@ -13,6 +13,8 @@ The rule, in this order:
 4. All hosts of that run are taken. In a run with xplane files a JSON without an xplane of the same
    host is left out, since copies and extracts of traces often lie beside them.
 5. Several paths are resolved one by one, and their hosts joined.
+6. A URL (`s3://…`) is resolved by the same rule from the names below it; nothing is copied yet. A
+   file that a URL names is taken alone.
 
 What was left out is listed with its reason.
 """
@@ -20,23 +22,16 @@ What was left out is listed with its reason.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from explane.capture.filenames import FileRole, host_stem, role_of, run_time, why_derived
 from explane.capture.folders import Folder, listed, search
+from explane.capture.remote import RemoteTree, remote_tree, scheme_of
 from explane.errors import CaptureError, UsageError
 
-_REMOTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!$)")
-_COPY_COMMANDS: Final = {
-    "gs": "gcloud storage cp -r",
-    "s3": "aws s3 cp --recursive",
-    "http": "curl -O",
-    "https": "curl -O",
-}
 _LOG_DIR: Final = "give the folder that jax.profiler.start_trace was given, or a file in it"
 _MADE_ELSEWHERE: Final = "an output of explane"
 
@@ -51,12 +46,15 @@ class HostFiles:
         run: The folder that holds them.
         xplane: `<host>.xplane.pb`, or None.
         trace_json: `<host>.trace.json.gz` or `.trace.json`, or None.
+        url: URL of the folder when the files are remote; the paths then only name them, and
+            `load_host` copies them here.
     """
 
     host: str
     run: Path
     xplane: Path | None
     trace_json: Path | None
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,11 @@ def discover(paths: Sequence[str | Path]) -> Discovery:
 
     Raises:
         UsageError: No path was given, or an empty one.
-        CaptureError: A path doesn't exist, is remote, or leads to no capture.
+        CaptureError: A path doesn't exist, can't be reached, or leads to no capture.
     """
     if not paths:
         raise UsageError("CAPTURE", "no path given", _LOG_DIR, "no-path")
-    found = [_discover_one(_local(path)) for path in paths]
+    found = [_discover(os.fspath(path)) for path in paths]
     hosts = _joined(host for one in found for host in one.hosts)
     runs = tuple(dict.fromkeys(host.run for host in hosts))
     other_runs = tuple(dict.fromkeys(run for one in found for run in one.other_runs))
@@ -110,24 +108,57 @@ def discover(paths: Sequence[str | Path]) -> Discovery:
     )
 
 
-def _local(path: str | Path) -> Path:
-    """A path of this machine; refuses empty, remote and missing ones."""
-    text = os.fspath(path)
+def _discover(text: str) -> Discovery:
+    """What one path leads to; what exists here is no URL, whatever it looks like."""
+    exists = bool(text) and "\0" not in text and os.path.lexists(text)
+    if not exists and scheme_of(text):
+        return _remote(text)
+    return _discover_one(_local(text, exists=exists))
+
+
+def _local(text: str, *, exists: bool) -> Path:
+    """A path of this machine; refuses empty and missing ones."""
     if not text:
         raise UsageError("CAPTURE", "an empty path was given", _LOG_DIR, "no-path")
-    if "\0" not in text and os.path.lexists(text):
+    if exists:
         if Path(text).exists():
             return Path(text)
         raise CaptureError(text, "a link that leads nowhere", "give the real path", "no-such-path")
-    remote = _REMOTE.match(text)
-    if remote and len(remote[1]) > 1:
-        scheme = remote[1].lower()
-        command = _COPY_COMMANDS.get(scheme)
-        how = f", for instance with `{command} {text} .`" if command else ""
-        raise CaptureError(
-            text, f"remote paths ({scheme}://) can't be read", f"copy it here first{how}", "remote"
-        )
     raise CaptureError(text, "no such file or folder", _LOG_DIR, "no-such-path")
+
+
+def _remote(url: str) -> Discovery:
+    """What a URL leads to: names alone are looked at, no file is copied."""
+    with remote_tree(url) as tree:
+
+        def named(path: Path) -> Path:
+            return Path(tree.url_of(path)) if path.is_relative_to(tree.path) else Path(url)
+
+        try:
+            found = _discover_one(tree.path)
+        except CaptureError as error:
+            place = error.subject.replace(str(tree.path), tree.url)
+            raise CaptureError(place, error.reason, error.remedy, error.slug) from None
+        hosts = tuple(_remote_host(host, tree, named) for host in found.hosts)
+        return Discovery(
+            hosts=hosts,
+            runs=tuple(dict.fromkeys(host.run for host in hosts)),
+            other_runs=tuple(named(run) for run in found.other_runs),
+            ignored=tuple(Ignored(named(item.path), item.reason) for item in found.ignored),
+        )
+
+
+def _remote_host(host: HostFiles, tree: RemoteTree, named: Callable[[Path], Path]) -> HostFiles:
+    """A host's files by the URLs that they stand for."""
+    is_file = host.run == tree.root
+    url = tree.url.rpartition("/")[0] if is_file else tree.url_of(host.run)
+    return replace(
+        host,
+        run=Path(url),
+        xplane=host.xplane and named(host.xplane),
+        trace_json=host.trace_json and named(host.trace_json),
+        url=url,
+    )
 
 
 def _discover_one(path: Path) -> Discovery:

@@ -19,6 +19,7 @@ from explane.capture.discover import HostFiles
 from explane.capture.foreign import is_plainly_xla, refusal
 from explane.capture.model import Capture, HostCapture, Kind, Note, NoteKind
 from explane.capture.options import ReadOptions
+from explane.capture.remote import fetched
 from explane.capture.trace_json import read_trace_json
 from explane.capture.xplane import read_xplane
 from explane.errors import CaptureError
@@ -36,7 +37,7 @@ def load_host(files: HostFiles, options: ReadOptions | None = None) -> HostCaptu
     """Reads one process's files.
 
     Args:
-        files: An xplane, a trace JSON, or both.
+        files: An xplane, a trace JSON, or both; remote ones are copied here and removed again.
         options: What to leave out of the main record.
 
     Returns:
@@ -47,6 +48,10 @@ def load_host(files: HostFiles, options: ReadOptions | None = None) -> HostCaptu
         CaptureError: Neither file can be used, or they hold nothing that can be analysed (TPU,
             CPU backend, no device events, not XLA, …); one line with path, reason and remedy.
     """
+    if files.url:
+        paths = [path for path in (files.xplane, files.trace_json) if path is not None]
+        with fetched(files.url, [path.name for path in paths]) as folder:
+            return load_host(_in_folder(files, folder), options)
     options = options or ReadOptions()
     xplane, xplane_error = _read(files.xplane, read_xplane, options)
     beside = options if xplane is None else replace(options, python_events=False)
@@ -68,6 +73,17 @@ def load_host(files: HostFiles, options: ReadOptions | None = None) -> HostCaptu
             json_problem=json_error.reason if json_error else "",
             xplane_problem=problem,
         )
+    )
+
+
+def _in_folder(files: HostFiles, folder: Path) -> HostFiles:
+    """The same files where they were copied to."""
+    return replace(
+        files,
+        run=folder,
+        xplane=files.xplane and folder / files.xplane.name,
+        trace_json=files.trace_json and folder / files.trace_json.name,
+        url="",
     )
 
 

@@ -34,7 +34,7 @@ Captures = Annotated[
     list[str],
     typer.Argument(
         metavar="CAPTURE",
-        help="A file, a run folder, plugins/profile, a log dir, or several.",
+        help="A file, a run folder, plugins/profile, a log dir, or several; also a URL.",
         show_default=False,
     ),
 ]
@@ -141,6 +141,17 @@ JOBS = (
             typer.Option(metavar="N", help="Processes at most [default: one per CPU]."),
         ],
     ),
+    Shared(
+        "dask",
+        Annotated[
+            str | None,
+            typer.Option(
+                metavar="ADDRESS",
+                help="Analyse the hosts on the dask cluster with this scheduler, such as "
+                "tcp://10.0.0.5:8786 (needs explane[cluster]).",
+            ),
+        ],
+    ),
 )
 _ALWAYS = (
     Shared(
@@ -184,6 +195,7 @@ class Call:
             source_dir=value("source"),
             show_ops=value("ops", False),
             jobs=value("jobs"),
+            dask=value("dask"),
             force=value("force", False),
         )
 

@@ -10,9 +10,10 @@ import pytest
 from explane.app import investigate
 from explane.options import Options
 from explane.report.build import report_tables
+from explane.synth.host_clock import HostClock
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Scenario
-from explane.synth.simulate import simulate, write_capture
+from explane.synth.simulate import simulate_hosts, write_capture
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
 
@@ -20,8 +21,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
 @pytest.fixture(scope="module")
 def columns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("capture")
-    write_capture(simulate(bundled_program("mlp4_h100"), Scenario(n_steps=4)), folder)
-    tables = report_tables(investigate([folder]), Options())
+    clocks = [HostClock("a"), HostClock("b")]
+    for made in simulate_hosts(bundled_program("mlp4_h100"), Scenario(n_steps=4), clocks):
+        write_capture(made, folder)
+    tables = report_tables(investigate([folder], Options(jobs=1)), Options())
+    assert "host_collectives" in tables
     return {stem: frame.columns for stem, frame in tables.items()}
 
 

@@ -1,0 +1,203 @@
+"""One run to its results: every process analysed by itself, then all of them together.
+
+A process of the run is a task of its own, a pure function of its files, so tasks may run anywhere
+and again; only what is merged afterwards knows of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from os import cpu_count
+from pathlib import Path
+
+from explane.analysis.across_hosts import compare_hosts
+from explane.analysis.investigate import (
+    investigate_attribution,
+    investigate_host,
+    investigate_verdict,
+    merge,
+)
+from explane.analysis.investigation import Investigation, SourceFile
+from explane.analysis.run_notes import with_notes
+from explane.capture.discover import Discovery, HostFiles
+from explane.capture.hosts import HostIdentity, copies, host_notes, identify
+from explane.capture.load import load_host
+from explane.capture.options import ReadOptions
+from explane.errors import CaptureError, one_line
+from explane.options import Options
+from explane.progress import NULL, Progress
+from explane.workers import Lost, Workers, dask_workers, given_workers, local_workers, run_tasks
+
+HostAnalysis = Callable[[HostFiles, Options, Progress], "HostResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostResult:
+    """Results on one process, and what tells its capture from those of others."""
+
+    investigation: Investigation
+    identity: HostIdentity
+
+
+def full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
+    """All results on one process."""
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files)
+    return HostResult(investigate_host(record, options, progress), identify(record))
+
+
+def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
+    """The verdict on one process, without its programs."""
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files, ReadOptions(programs=False))
+    return HostResult(investigate_verdict(record, progress), identify(record))
+
+
+def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:
+    """The attribution of one process."""
+    with progress.stage(f"reading {files.host}"):
+        record = load_host(files, ReadOptions(python_events=False))
+    return HostResult(investigate_attribution(record, options, progress), identify(record))
+
+
+def investigated(
+    found: Discovery,
+    analysis: HostAnalysis,
+    options: Options,
+    progress: Progress,
+    executor: Executor | None = None,
+) -> Investigation:
+    """Every process of a discovery analysed and merged; those that can't be used are named.
+
+    Args:
+        found: The run.
+        analysis: What to do with each process.
+        options: Choices; they say where the tasks run.
+        progress: Told what is being done.
+        executor: Runs the tasks instead, and stays open.
+
+    Raises:
+        CaptureError: No process can be used.
+        UsageError: The workers that the options name can't be reached.
+    """
+    results: list[HostResult] = []
+    failed: list[CaptureError] = []
+    for result in _each_host(found.hosts, analysis, options, progress, executor):
+        if isinstance(result, CaptureError):
+            failed.append(result)
+        else:
+            results.append(result)
+    if not results:
+        raise failed[0]
+    copied = copies([one.identity for one in results])
+    kept = [one for one in results if one.identity.host not in copied]
+    notes = host_notes([one.identity for one in kept])
+    with progress.stage("merging"):
+        merged = compare_hosts(merge([one.investigation for one in kept]))
+    return replace(
+        with_notes(merged, notes),
+        sources=_sources(found, failed, copied),
+        partial=merged.partial or bool(failed),
+    )
+
+
+def _each_host(
+    hosts: Sequence[HostFiles],
+    analysis: HostAnalysis,
+    options: Options,
+    progress: Progress,
+    executor: Executor | None,
+) -> list[HostResult | CaptureError]:
+    """One result per process, in order; several run on several workers."""
+    workers = _workers(len(hosts), options, executor)
+    if workers is None:
+        return [_tried(analysis, options, progress, files) for files in hosts]
+    places = hosts if executor is None and options.dask is None else [*map(_absolute, hosts)]
+    sizes = {files.host: _size_bytes(files) for files in hosts}
+    with progress.stage("hosts", sum(sizes.values())) as stage:
+        results = run_tasks(
+            partial(_tried, analysis, options, NULL),
+            places,
+            workers,
+            lambda files: stage.advance(sizes[files.host]),
+        )
+    return [_killed(one) if isinstance(one, Lost) else one for one in results]
+
+
+def _workers(n_hosts: int, options: Options, executor: Executor | None) -> Workers | None:
+    """Where the tasks run; None when it is here, one after the other."""
+    if executor is not None:
+        return given_workers(executor)
+    if options.dask is not None:
+        return dask_workers(options.dask)
+    jobs = min(options.jobs or cpu_count() or 1, n_hosts)
+    return local_workers(jobs) if jobs > 1 else None
+
+
+def _absolute(files: HostFiles) -> HostFiles:
+    """The same files for a worker that stands in another folder."""
+    if files.url:
+        return files
+    return replace(
+        files,
+        run=files.run.absolute(),
+        xplane=files.xplane and files.xplane.absolute(),
+        trace_json=files.trace_json and files.trace_json.absolute(),
+    )
+
+
+def _size_bytes(files: HostFiles) -> int:
+    """Size of what is read of a process; of remote files, which aren't asked, one."""
+    path = files.xplane or files.trace_json
+    try:
+        return path.stat().st_size if path is not None and not files.url else 1
+    except OSError:
+        return 1
+
+
+def _killed(lost: Lost[HostFiles]) -> CaptureError:
+    path = lost.item.xplane or lost.item.trace_json or lost.item.run
+    reason = "every process that analysed it was killed, probably for want of memory"
+    return CaptureError(path, reason, "use fewer processes (--jobs)", "worker-killed")
+
+
+def _tried(
+    analysis: HostAnalysis, options: Options, progress: Progress, files: HostFiles
+) -> HostResult | CaptureError:
+    """The result of one process, or why it can't be used."""
+    try:
+        return analysis(files, options, progress)
+    except CaptureError as error:
+        return error
+
+
+def _sources(
+    found: Discovery, failed: Sequence[CaptureError], copied: Mapping[str, str]
+) -> tuple[SourceFile, ...]:
+    """Files that were used and files that were not, by name inside their run."""
+    problems = {error.subject: error.reason for error in failed}
+    problems |= {
+        _place(
+            files, path
+        ): f"all its GPU events are in that of {copied[files.host]}: a copy of it"
+        for files in found.hosts
+        for path in (files.xplane, files.trace_json)
+        if path is not None and files.host in copied
+    }
+    sources = []
+    for files in found.hosts:
+        for path in (files.xplane, files.trace_json):
+            if path is not None:
+                problem = problems.get(_place(files, path))
+                sources.append(SourceFile(path.name, problem is None, problem or files.host))
+    sources += [SourceFile(item.path.name, False, item.reason) for item in found.ignored]
+    sources += [SourceFile(run.name, False, "an older run") for run in found.other_runs]
+    return tuple(sources)
+
+
+def _place(files: HostFiles, path: Path) -> str:
+    """A file as errors name it."""
+    return one_line(f"{files.url}/{path.name}" if files.url else str(path))
