@@ -12,7 +12,7 @@ agree, whether they do, and why not when the reason is known. `holds` is one of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ import polars as pl
 from explane.analysis.attribution import Attribution, Execution, possible_duration_ps
 from explane.analysis.collectives import COLLECTIVE_OPCODES
 from explane.analysis.launches import LaunchJoin
-from explane.capture.model import I64, Capture, HostCapture, Kind, NoteKind
+from explane.capture.model import Capture, HostCapture, Kind, NoteKind
 from explane.capture.program import Program
 
 CHECK_SCHEMA = {
@@ -189,7 +189,7 @@ def _equal_work(records: Records) -> Iterator[Check]:
         if not counts.any():
             continue
         odd = [f"GPU {d}: {c}" for d, c in zip(active, counts, strict=True) if c != _usual(counts)]
-        outside = bool(odd) and kind == Kind.MEMCPY and _only_outside(records, active)
+        outside = bool(odd) and kind == Kind.MEMCPY and _only_outside(records, active.tolist())
         yield Check(
             f"{kind.word} kernels are the same on all GPUs",
             "explained" if outside else _holds(not odd),
@@ -199,7 +199,7 @@ def _equal_work(records: Records) -> Iterator[Check]:
         )
 
 
-def _only_outside(records: Records, active: I64) -> bool:
+def _only_outside(records: Records, active: Sequence[int]) -> bool:
     """Whether every GPU has as many copies of programs, so that only others differ.
 
     Inputs and results are copied by the host, often for one GPU only.

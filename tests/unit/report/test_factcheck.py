@@ -85,6 +85,11 @@ def test_digits_of_the_page_are_caught(copy: Path) -> None:
         assert next(problems_of(copy, claims), None), before[at - 30 : at + 10]
 
 
+def test_edited_marks_and_links_of_the_page_are_caught(copy: Path) -> None:
+    edit(copy / "report.html", 'data-key="7/fusion.1"', 'data-key="7/fusion.2"')
+    assert "report.html: tags or attributes of the page were edited" in problems(copy)
+
+
 def test_an_edited_number_is_named_with_what_stands_there(copy: Path) -> None:
     edit(copy / "report.md", "nothing for 25.0 %", "nothing for 26.0 %")
     found = problems(copy)
