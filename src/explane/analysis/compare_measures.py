@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.compare_steps import STEP, Side, beside, per_step
 
 _PARTS: Final = ("compute", "collective", "memcpy", "memset", "idle")
@@ -70,7 +71,7 @@ def step_lengths(side: Side) -> pl.DataFrame:
 
 
 def _measures(side: Side) -> pl.DataFrame:
-    rows = side.investigation.tables["rows"]
+    rows = plain_texts(side.investigation.tables["rows"])
     if side.n_steps:
         rows = rows.join(side.windows.select(STEP), on=list(STEP), how="semi")
     kernels = side.kernels.with_columns(pl.lit(1).alias("one"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.investigation import Investigation
 
 GPU = ("host", "device")
@@ -58,7 +59,7 @@ def sides_of(a: Investigation, b: Investigation) -> tuple[Side, Side]:
 
 def _as_a_whole(side: Side) -> Side:
     tables = side.investigation.tables
-    kernels = tables["kernels"].filter(pl.col("time_ok"))
+    kernels = plain_texts(tables["kernels"].filter(pl.col("time_ok")))
     return replace(side, windows=side.windows.clear(), kernels=kernels, numbers=())
 
 
@@ -68,7 +69,7 @@ def _by_steps(investigation: Investigation) -> Side:
     A step number that repeats on one GPU tells no step from another and is left out.
     """
     tables = investigation.tables
-    kernels = tables["kernels"].filter(pl.col("time_ok"))
+    kernels = plain_texts(tables["kernels"].filter(pl.col("time_ok")))
     n_gpus = kernels.select(GPU).unique().height
     steps = tables["steps"].with_columns(pl.col("complete").cast(pl.Boolean))
     whole = (

@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.budget import Budgets, stream_budgets
-from explane.analysis.columns import id_column, text_column
+from explane.analysis.columns import coded_column, id_column, plain_texts, same_text
 from explane.analysis.host_causes import host_events_of
 from explane.analysis.idle_causes import CAUSES, HOST_LATE, Gap, causes_of, gaps_of
 from explane.analysis.launches import LaunchJoin, join_launches
@@ -67,10 +67,12 @@ class IdleGaps:
     def summary(self) -> pl.DataFrame:
         """Gaps by device, cause and host event: count, time, share of the stream's idle time."""
         keys = ["host", "device", "cause", "host_event"]
-        table = self.table.group_by(keys).agg(
-            pl.len().cast(pl.Int64).alias("n_gaps"),
-            pl.col("duration_ps").sum(),
-            pl.col("duration_ps").max().alias("longest_ps"),
+        table = plain_texts(
+            self.table.group_by(keys).agg(
+                pl.len().cast(pl.Int64).alias("n_gaps"),
+                pl.col("duration_ps").sum(),
+                pl.col("duration_ps").max().alias("longest_ps"),
+            )
         )
         total = pl.col("duration_ps").sum().over("host", "device")
         ratio = (pl.col("duration_ps") / total).alias("duration_ratio")
@@ -119,17 +121,17 @@ def _table(
     waited_name = np.append(kernels.name, -1)[waited_for]
     return pl.DataFrame(
         {
-            "host": pl.Series([capture.host] * len(gaps), dtype=pl.String),
+            "host": same_text("host", capture.host, len(gaps)),
             "device": kernels.device[gaps.after],
             "stream": kernels.stream[gaps.after],
             "step": np.zeros(len(gaps), dtype=np.int64),
             "start_ps": gaps.start_ps,
             "duration_ps": gaps.duration_ps,
-            "cause": text_column("cause", cause, CAUSES),
-            "host_event": text_column("host_event", event_name, texts),
-            "next_kernel": text_column("next_kernel", kernels.name[gaps.after], texts),
-            "waited_for": text_column("waited_for", waited_name, texts),
-            "host_thread": text_column(
+            "cause": coded_column("cause", cause, CAUSES),
+            "host_event": coded_column("host_event", event_name, texts),
+            "next_kernel": coded_column("next_kernel", kernels.name[gaps.after], texts),
+            "waited_for": coded_column("waited_for", waited_name, texts),
+            "host_thread": coded_column(
                 "host_thread", event_thread, [thread.name for thread in capture.threads]
             ),
             "host_ps": gaps.host_ps,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.investigation import Investigation
 from explane.analysis.provenance import Provenance
 from explane.analysis.stacks import instruction_provenance
@@ -71,8 +72,10 @@ def line_times(investigation: Investigation, user_re: str | None = None) -> Line
     """
     kernels = investigation.tables["kernels"].filter(pl.col("time_ok"))
     keys = ["host", "program_id", "hlo_instruction", "opcode", "source_file", "source_line"]
-    sums = kernels.group_by(keys).agg(
-        pl.col("duration_ps").sum(), pl.len().cast(pl.Int64).alias("n_kernels")
+    sums = plain_texts(
+        kernels.group_by(keys).agg(
+            pl.col("duration_ps").sum(), pl.len().cast(pl.Int64).alias("n_kernels")
+        )
     )
     known = instruction_provenance(investigation.programs, sums, user_re)
     with_calls: dict[Line, int] = defaultdict(int)

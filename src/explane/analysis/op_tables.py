@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution import Attribution, Match
-from explane.analysis.columns import id_column, text_column
+from explane.analysis.columns import coded_column, id_column, plain_texts, same_text
 from explane.analysis.provenance import Provenance
 from explane.capture.model import I64, Capture, Kind
 from explane.capture.program import Program
@@ -100,29 +100,27 @@ def kernel_table(
     of_op = attribution.instruction
 
     def gathered(series: pl.Series, name: str) -> pl.Series:
-        padded = (
-            series.extend_constant(None, 1)
-            if series.len()
-            else series.clone().append(pl.Series([None], dtype=series.dtype))
-        )
+        if series.dtype == pl.String:
+            return coded_column(name, of_op, series.to_list())
+        padded = pl.concat([series, pl.Series([None], dtype=series.dtype)])
         return padded.gather(np.where(of_op < 0, series.len(), of_op)).rename(name)
 
     return pl.DataFrame(
         [
-            pl.repeat(host, len(kernels), dtype=pl.String, eager=True).rename("host"),
+            same_text("host", host, len(kernels)),
             pl.Series("device", kernels.device),
             pl.Series("stream", kernels.stream),
             pl.Series("start_ps", kernels.start_ps),
             pl.Series("duration_ps", kernels.duration_ps),
-            text_column("kernel", kernels.name, strings),
-            text_column("kind", kernels.kind.astype(np.int32), kind_words),
+            coded_column("kernel", kernels.name, strings),
+            coded_column("kind", kernels.kind, kind_words),
             id_column("correlation_id", kernels.correlation_id),
             id_column("program_id", attribution.program_id),
-            text_column("hlo_op", kernels.hlo_op, strings),
-            text_column("hlo_instruction", of_op, names),
-            text_column("match", attribution.match.astype(np.int32), match_words),
+            coded_column("hlo_op", kernels.hlo_op, strings),
+            coded_column("hlo_instruction", of_op, names),
+            coded_column("match", attribution.match, match_words),
             pl.Series("in_graph", attribution.in_graph),
-            text_column("iteration", attribution.iteration, attribution.iterations),
+            coded_column("iteration", attribution.iteration, attribution.iterations),
             id_column("step", kernel_step),
             gathered(sources.op_name, "op_name"),
             gathered(sources.source_file, "source_file"),
@@ -131,10 +129,10 @@ def kernel_table(
             gathered(sources.line_from, "line_from"),
             gathered(sources.program, "program"),
             gathered(sources.opcode, "opcode"),
-            text_column("reason", attribution.reason, attribution.reasons),
+            coded_column("reason", attribution.reason, attribution.reasons),
             id_column("execution", attribution.execution.astype(np.int64)),
             pl.Series("time_ok", kernels.time_ok),
-            text_column("details", kernels.details, strings),
+            coded_column("details", kernels.details, strings),
         ]
     )
 
@@ -172,7 +170,7 @@ def op_table(kernels: pl.DataFrame) -> pl.DataFrame:
     )
     spread = _per_step(timed, keys)
     return (
-        table.join(spread, on=keys, how="left", nulls_equal=True)
+        plain_texts(table.join(spread, on=keys, how="left", nulls_equal=True))
         .with_columns((pl.col("duration_ps") / total).alias("ratio"))
         .sort(
             ["duration_ps", "program_id", "hlo_instruction", "unattributed_kernel", "host"],
@@ -218,7 +216,7 @@ def line_table(kernels: pl.DataFrame) -> pl.DataFrame:
     )
     spread = _per_step(timed, keys)
     return (
-        table.join(spread, on=keys, how="left", nulls_equal=True)
+        plain_texts(table.join(spread, on=keys, how="left", nulls_equal=True))
         .with_columns((pl.col("duration_ps") / total).alias("ratio"))
         .sort(
             ["duration_ps", "source_file", "source_line", "function", "host"],

@@ -139,5 +139,6 @@ def _scores(capture: Capture, again: Attribution, right: Bools, hidden: Bools) -
             pl.col("duration_ps").sum().alias("tested_ps"),
             right_ps.sum().alias("right_ps"),
         )
+        .sort("match", descending=True)
         .with_columns(pl.col("match").replace_strict(words, return_dtype=pl.String))
     )

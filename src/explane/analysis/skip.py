@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from explane.analysis.columns import id_column, text_column
+from explane.analysis.columns import coded_column, id_column, plain_texts, same_text
 from explane.analysis.latency import Latency, launch_latency
 from explane.analysis.launches import LaunchJoin, join_launches
 from explane.analysis.skip_steps import StepFigures, step_figures
@@ -185,19 +185,21 @@ def _rows(capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency) ->
     thread = np.append(launches.thread, -1)[launch]
     return pl.DataFrame(
         {
-            "host": pl.Series([capture.host] * len(kernels), dtype=pl.String),
+            "host": same_text("host", capture.host, len(kernels)),
             "device": kernels.device,
             "stream": kernels.stream,
             "step": id_column("step", steps.kernel_step),
-            "kernel": text_column("kernel", kernels.name, texts),
-            "kind": text_column("kind", kernels.kind.astype(np.int64), words),
+            "kernel": coded_column("kernel", kernels.name, texts),
+            "kind": coded_column("kind", kernels.kind, words),
             "start_ps": kernels.start_ps,
             "duration_ps": kernels.duration_ps,
             "correlation_id": id_column("correlation_id", kernels.correlation_id),
             "launch_start_ps": shown["launch_start_ps"],
             "launch_duration_ps": shown["launch_duration_ps"],
-            "launch_thread": text_column("launch_thread", thread, threads),
-            "launch_name": text_column("launch_name", np.append(launches.name, -1)[launch], texts),
+            "launch_thread": coded_column("launch_thread", thread, threads),
+            "launch_name": coded_column(
+                "launch_name", np.append(launches.name, -1)[launch], texts
+            ),
             "t_l_ps": shown["t_l_ps"],
             "call_ps": shown["call_ps"],
             "floor_ps": shown["floor_ps"],
@@ -216,16 +218,18 @@ def _top_kernels(capture: Capture, latency: Latency) -> pl.DataFrame:
     words = [kind.word for kind in Kind]
     frame = pl.DataFrame(
         {
-            "kernel": text_column("kernel", kernels.name[good], capture.strings),
-            "kind": text_column("kind", kernels.kind[good].astype(np.int64), words),
+            "kernel": coded_column("kernel", kernels.name[good], capture.strings),
+            "kind": coded_column("kind", kernels.kind[good], words),
             "duration_ps": kernels.duration_ps[good],
             "t_l_ps": np.where(latency.first, latency.t_l_ps, 0)[good],
         }
     )
-    sums = frame.group_by("kernel", "kind").agg(
-        pl.len().cast(pl.Int64).alias("n_kernels"),
-        pl.col("duration_ps").sum(),
-        pl.col("t_l_ps").sum(),
+    sums = plain_texts(
+        frame.group_by("kernel", "kind").agg(
+            pl.len().cast(pl.Int64).alias("n_kernels"),
+            pl.col("duration_ps").sum(),
+            pl.col("t_l_ps").sum(),
+        )
     )
     parts = []
     for by in ("duration_ps", "t_l_ps"):

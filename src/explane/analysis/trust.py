@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.coverage import small_window
 from explane.capture.model import HostCapture, NoteKind
 
@@ -402,15 +403,19 @@ def _lines(inputs: TrustInputs) -> Iterator[TrustItem]:
     """Python lines that are not the instruction's own, or lie in a library."""
     timed = inputs.kernels.filter(pl.col("hlo_instruction").is_not_null() & pl.col("time_ok"))
     how = pl.col("line_from").fill_null("none")
+    found = timed.group_by("line_from").agg(
+        pl.len().cast(pl.Int64).alias("n"), pl.col("duration_ps").sum()
+    )
     sums = (
-        timed.with_columns(
+        plain_texts(found)
+        .with_columns(
             pl.when(how.str.ends_with("_library"))
             .then(pl.lit("library"))
             .otherwise(how)
             .alias("line_from")
         )
         .group_by("line_from")
-        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("duration_ps").sum())
+        .agg(pl.col("n", "duration_ps").sum())
     )
     for row in sums.sort("line_from").iter_rows(named=True):
         why = _LINE_WHY.get(row["line_from"])

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.investigation import Investigation
 from explane.analysis.stacks import InstructionKey, instruction_stacks
 from explane.capture.program import Frame
@@ -78,7 +79,9 @@ def _samples(kernels: pl.DataFrame) -> pl.DataFrame:
         .sort("duration_ps", *keys, "kernel", descending=[True] + [False] * (len(keys) + 1))
     )
     until_ns = pl.col("duration_ps").cum_sum() // PS_PER_NS
-    return sums.with_columns(until_ns.diff().fill_null(until_ns.first()).alias("time_ns"))
+    return plain_texts(sums).with_columns(
+        until_ns.diff().fill_null(until_ns.first()).alias("time_ns")
+    )
 
 
 def _span_ps(kernels: pl.DataFrame) -> int:

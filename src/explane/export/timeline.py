@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from explane.analysis.columns import plain_texts
 from explane.analysis.investigation import Investigation
 from explane.export.slices import Places, Slices, slices
 from explane.export.tracks import Path
@@ -33,7 +34,7 @@ def timeline(investigation: Investigation) -> list[Slices]:
 
     Kernels whose times can't be true are left out: a viewer would stretch its axis to them.
     """
-    tables = investigation.tables
+    tables = {stem: plain_texts(frame) for stem, frame in investigation.tables.items()}
     hosts = {
         facts.host: (i, f"{facts.host} (simulated)" if facts.simulated else facts.host)
         for i, facts in enumerate(investigation.hosts)

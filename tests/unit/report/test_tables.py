@@ -102,3 +102,17 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         write_parquet(frame, tmp_path / f"{name}.parquet")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_categorical_columns_are_written_as_texts_are(tmp_path: Path) -> None:
+    texts = [*NASTY, "", "n\0l", None]
+    plain = pl.DataFrame({"kernel": pl.Series(texts, dtype=pl.String)})
+    coded = plain.cast(pl.Categorical)
+    assert written(coded).rows() == written(plain).rows()
+    assert column_kinds(written(coded)) == column_kinds(written(plain)) == {"kernel": "text"}
+    for name, frame in (("plain", plain), ("coded", coded)):
+        write_csv(written(frame), tmp_path / f"{name}.csv")
+        write_parquet(written(frame), tmp_path / f"{name}.parquet")
+    assert (tmp_path / "plain.csv").read_bytes() == (tmp_path / "coded.csv").read_bytes()
+    both = [pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("plain", "coded")]
+    assert both[0].rows() == both[1].rows()
