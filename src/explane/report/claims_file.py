@@ -4,7 +4,7 @@
      "tables": {stem: {"file", "parquet", "sha256", "parquet_sha256", "columns": {name: kind}}},
      "files":  {path: sha256},                       files that nobody edits: pictures, modules
      "texts":  {path: [[digest of a line, [[text as written, claim], …]], …]},
-     "page":   {"file", "claims": [claim, …], "parts": [sha256, …]},
+     "page":   {"file", "claims": [claim, …], "parts": [sha256, …], "markup": sha256},
      "claims": [{"id", "value", "unit", "label", "low", "high", "n", "sql", "printed"}, …],
      "grids":  [{"id", "sql", "n_all", "columns", "values", "printed"}, …]}
 

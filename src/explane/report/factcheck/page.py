@@ -23,6 +23,7 @@ class PageReader(HTMLParser):
         claimed: (claim name, text, raw attribute) of every element with `data-claim`.
         loose: Texts with digits outside such elements.
         parts: Digest of every script and style, in order.
+        markup: Digest of all tags with their attributes.
     """
 
     def __init__(self) -> None:
@@ -30,12 +31,14 @@ class PageReader(HTMLParser):
         self.claimed: list[tuple[str, str, str | None]] = []
         self.loose: list[str] = []
         self.parts: list[str] = []
+        self._tags = hashlib.sha256()
         self._open: list[tuple[str, str | None]] = []
         self._text: list[str] = []
         self._raw: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Notes a claim, and digits in attributes that people see."""
+        self._tags.update(repr((tag, attrs)).encode())
         given = dict(attrs)
         claim = given.get("data-claim")
         if claim is not None:
@@ -47,6 +50,11 @@ class PageReader(HTMLParser):
             self._open.append((tag, claim))
         if tag in _CLOSED:
             self._text = []
+
+    @property
+    def markup(self) -> str:
+        """Digest of the tags read so far: of what is marked, linked and sorted by."""
+        return self._tags.hexdigest()
 
     def handle_endtag(self, tag: str) -> None:
         """Takes the text of a finished claim or script."""
@@ -81,7 +89,7 @@ def read_page(file: str, page: str) -> dict[str, Any]:
     if reader.loose:
         raise ValueError(f"a number outside a claim on the page: {reader.loose[0]!r}")
     claims = [ref for ref, _, _ in reader.claimed]
-    return {"file": file, "claims": claims, "parts": reader.parts}
+    return {"file": file, "claims": claims, "parts": reader.parts, "markup": reader.markup}
 
 
 def check_page(
@@ -91,7 +99,8 @@ def check_page(
 
     Args:
         page: The page as it stands.
-        expected: `page` of claims.json: its file, its claims in order, digests of its parts.
+        expected: `page` of claims.json: its file, its claims in order, digests of its parts
+            and of its markup.
         values: Value and format word by claim name.
     """
     name = expected["file"]
@@ -109,5 +118,7 @@ def check_page(
         gone = [ref for ref in expected["claims"] if ref not in set(found)]
         yield f"{name}: printed claims are not those that were written {gone[:5]}"
     yield from (f"{name}: a number is backed by no claim: {text[:80]}" for text in reader.loose)
+    if reader.markup != expected["markup"]:
+        yield f"{name}: tags or attributes of the page were edited"
     if reader.parts != list(expected["parts"]):
         yield f"{name}: scripts, styles or data of the page were edited"
