@@ -28,6 +28,8 @@ ELEMENT_TYPES: Mapping[str, int] = {
     "f8e5m2": 19,
     "f8e4m3fn": 20,
     "s4": 21,
+    "f8e5m2fnuz": 24,
+    "f8e4m3fnuz": 25,
     "f4e2m1fn": 32,
 }
 """PrimitiveType numbers of xla_data.proto that tests need."""

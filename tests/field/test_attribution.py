@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.field.made import (
     steps_of,
     stored,
     total_ps,
+    written,
 )
 from tests.shared import capture_dir, require_shared
 
@@ -254,6 +256,25 @@ def test_code_without_a_file_is_printed_as_it_is(tmp_path: Path, file: str, line
     found = analysed(steps_of(Job(modules=[made]), ("loop_fusion",)).space(), tmp_path)
     assert {r["source_file"] or "" for r in rows(found, "kernels")} == {file}
     assert {r["match"] for r in rows(found, "kernels")} == {"exact"}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_code_without_a_file_costs_no_page_and_makes_no_link(tmp_path: Path, file: str) -> None:
+    made = module(fusion("loop_fusion", source=(file, 7)))
+    out, _ = written(steps_of(Job(modules=[made]), ("loop_fusion",)).space(), tmp_path)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'href="([^#"][^"]*)"', page)) == set()
+    run = str(tmp_path / "run")
+    options = Options(jobs=1, source_dir=tmp_path)
+    assert not app.annotate([run], tmp_path / "a.html", options).partial
+
+
+def test_a_host_annotation_does_not_reach_the_gpu_and_the_page_says_so(tmp_path: Path) -> None:
+    job = steps_of(Job())
+    job.event("my_annotation", 1000, 100)
+    _, text = written(job.space(), tmp_path)
+    assert "jit(step)" in text
+    assert "come from `jax.named_scope`" in text
 
 
 def test_the_named_scope_is_shown(tmp_path: Path) -> None:

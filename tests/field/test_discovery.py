@@ -128,6 +128,22 @@ def test_a_stale_sidecar_is_never_preferred_over_the_stored_program(tmp_path: Pa
     assert {r["source_line"] for r in rows(found, "kernels")} == {10, 11}
 
 
+def test_dumped_programs_in_the_run_are_no_source_of_lines(tmp_path: Path) -> None:
+    """A dump of one function under two module numbers, one of them before optimisation."""
+    run = tmp_path / RUN
+    steps_of(Job()).space().write(run)
+    names = (
+        "module_0021.jit_step.before_optimizations.txt",
+        "module_0023.jit_step.sm_9.0_gpu_after_optimizations.txt",
+        "module_0023.jit_step.hlo.pb",
+    )
+    for name in names:
+        (run / name).write_text("HloModule jit_step, metadata={source_line=999}", encoding="utf-8")
+    found = analysed(run, tmp_path)
+    assert {r["source_line"] for r in rows(found, "kernels")} == {10, 11}
+    assert not {s.path for s in found.sources if s.used} & set(names)
+
+
 def test_our_own_output_is_no_capture_and_is_not_searched(good: Space, tmp_path: Path) -> None:
     run = good.write(tmp_path / RUN).parent
     out = tmp_path / "explane-report"

@@ -94,7 +94,13 @@ def fp8(element_type: str, scales: int = 2) -> Module:
     return stored(HloModule("jit_step", [HloComputation("main", body)], program_id=3))
 
 
-@pytest.mark.parametrize(("element_type", "bits"), [("f8e4m3fn", 8), ("f8e5m2", 8), ("s4", 4)])
+NARROW = (
+    *(("f8e4m3fn", 8), ("f8e5m2", 8), ("f8e5m2fnuz", 8), ("f8e4m3fnuz", 8)),
+    *(("f4e2m1fn", 4), ("s4", 4), ("pred", 8)),
+)
+
+
+@pytest.mark.parametrize(("element_type", "bits"), NARROW)
 def test_narrow_types_have_their_true_size_and_scales_are_no_operand(
     tmp_path: Path, element_type: str, bits: int
 ) -> None:
