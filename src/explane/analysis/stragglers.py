@@ -33,7 +33,8 @@ class Stragglers:
             `kernels`. On a GPU that is always slow its own duration, with what is special of this
             run, times the usual ratio of its instruction; on one that is late in this step the
             median of the others.
-        delay_ps: How much later collectives start because of them, summed.
+        delay_ps: How much later collectives start because of them, summed; at most what they take
+            longer, since collectives that run side by side are late by the same delay.
         n_operations: Collectives for which one of them is the last to join.
     """
 
@@ -60,7 +61,9 @@ def find_stragglers(facts: StepFacts, rows: I64) -> Stragglers:
     mine = np.flatnonzero(~np.isnan(usual))
     usual_ps = np.rint(usual[mine]).astype(np.int64)
     devices = tuple(np.unique(kernels.device[rows[mine]]).tolist())
-    return Stragglers(devices, mine, usual_ps, *_delay(facts, rows, devices))
+    delay_ps, n_operations = _delay(facts, rows, devices)
+    longer_ps = max(int((kernels.duration_ps[rows[mine]] - usual_ps).sum()), 0)
+    return Stragglers(devices, mine, usual_ps, min(delay_ps, longer_ps), n_operations)
 
 
 def _usual_here(facts: StepFacts, rows: I64) -> npt.NDArray[np.float64]:

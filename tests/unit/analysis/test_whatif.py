@@ -75,6 +75,16 @@ def test_waiting_for_a_late_gpu_is_no_transfer() -> None:
     assert in_us(rows["exposed_collective"]) == [60, 60, 30]
 
 
+def test_collectives_side_by_side_are_late_by_the_same_delay() -> None:
+    kernels, launches = straggling()
+    kernels += [
+        k(30, 65, 3, "ncclDevKernel_AllGather", device=0, stream=9),
+        k(70, 25, 13, "ncclDevKernel_AllGather", device=1, stream=9),
+    ]
+    _, _, rows = play(capture(kernels, launches), 10 * US, 100 * US)
+    assert in_us(rows["straggler GPU 1"])[1] == 50  # 40 once, not for each of the two
+
+
 def test_the_path_goes_over_to_the_late_gpu() -> None:
     data = capture(*straggling())
     facts, played, _ = play(data, 10 * US, 100 * US)
