@@ -144,6 +144,14 @@ def test_dumped_programs_in_the_run_are_no_source_of_lines(tmp_path: Path) -> No
     assert not {s.path for s in found.sources if s.used} & set(names)
 
 
+def test_names_in_capitals_are_the_same_files(good: Space, tmp_path: Path) -> None:
+    """As a copy to a file system of old leaves them."""
+    path = good.write(tmp_path / RUN)
+    path.rename(path.with_name("NODE.XPLANE.PB"))
+    (path.parent / "NODE.HLO_PROTO.PB").write_bytes(b"stale")
+    assert [host.host for host in discover([tmp_path]).hosts] == ["NODE"]
+
+
 def test_our_own_output_is_no_capture_and_is_not_searched(good: Space, tmp_path: Path) -> None:
     run = good.write(tmp_path / RUN).parent
     out = tmp_path / "explane-report"

@@ -5,6 +5,7 @@ Each case is from a public thread, told in docs/robustness.md.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import resource
@@ -330,6 +331,39 @@ def test_a_text_copy_of_a_binary_file_is_refused_in_one_line(good: Space, tmp_pa
 def test_files_of_other_kinds_are_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "node.xplane.pb").write_bytes(content)
     assert "node.xplane.pb" in refusal(tmp_path, tmp_path)
+
+
+FORMATS = (
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n", "Git LFS"),
+    (b"PK\x03\x04" + b"\x00" * 90, "zip"),
+    (b"\x28\xb5\x2f\xfd" + b"\x00" * 90, "zstd"),
+    (b"BZh91AY&SY" + b"\x00" * 90, "bzip2"),
+    (b"<!DOCTYPE html><html>Sign in</html>", "HTML"),
+)
+
+
+@pytest.mark.parametrize(("content", "word"), FORMATS)
+@pytest.mark.parametrize("name", ["node.xplane.pb", "node.trace.json.gz"])
+def test_a_file_of_a_known_other_format_is_named(
+    tmp_path: Path, name: str, content: bytes, word: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert word in refusal(tmp_path, tmp_path)
+
+
+def test_text_instead_of_bytes_is_named(good: Space, tmp_path: Path) -> None:
+    (tmp_path / "node.xplane.pb").write_bytes(base64.encodebytes(good.to_bytes()))
+    assert "looks like text" in refusal(tmp_path, tmp_path)
+
+
+def test_two_captures_joined_into_one_file_are_never_added_up(good: Space, tmp_path: Path) -> None:
+    other = steps_of(Job(), ("other_fusion",), n_steps=7).space()
+    (tmp_path / "node.xplane.pb").write_bytes(good.to_bytes() + other.to_bytes())
+    found = analysed(tmp_path, tmp_path)
+    assert found.partial
+    assert len(rows(found, "kernels")) == 10
+    assert "several planes /device:GPU:0" in doubts(found)
+    assert verdict(found)["verdict"] == "withheld"
 
 
 def test_correlation_ids_above_32_bits_join(tmp_path: Path) -> None:

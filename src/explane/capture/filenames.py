@@ -18,15 +18,23 @@ OUTPUT_MARKER: Final = ".explane"
 
 _BARE_NAMES: Final = {"xplane.pb": "xplane", "trace.json.gz": "json", "trace.json": "json"}
 _RUN_NAME: Final = re.compile(r"(\d{4})\D?(\d\d)\D?(\d\d)\D{0,2}(\d\d)\D?(\d\d)\D?(\d\d)")
+_STATS: Final = r"[._](op_stats|hlo_stats|kernel_stats|overview_page)\w*\.(pb|json)$"
+_PACKED: Final = r"\.(xplane\.pb|trace\.json)\.(bz2|xz|zst|zip|tar)$"
 _DERIVED: Final = (
-    (re.compile(r"perfetto_trace\.json(\.gz)?$"), "derived by jax from trace.json.gz"),
-    (re.compile(r"\.hlo_proto\.pb$"), "sidecar; the HLO is taken from the capture itself"),
-    (re.compile(r"\.SSTABLE$", re.IGNORECASE), "cache of XProf"),
-    (re.compile(r"^ALL_HOSTS\."), "cache of XProf"),
-    (re.compile(r"^cache_version\.txt$"), "cache of XProf"),
-    (re.compile(r"[._](op_stats|hlo_stats|kernel_stats|overview_page)\w*\.(pb|json)$"), "cache"),
-    (re.compile(r"\.(xplane\.pb|trace\.json)\.(bz2|xz|zst|zip|tar)$"), "compressed; unpack first"),
-    (re.compile(r"\.xplane\.pb\.gz$"), "compressed; unpack first (gunzip)"),
+    (re.compile(r"(?i)perfetto_trace\.json(\.gz)?$"), "derived by jax from trace.json.gz"),
+    (re.compile(r"(?i)\.hlo_proto\.pb$"), "sidecar; the HLO is taken from the capture itself"),
+    (re.compile(r"(?i)\.SSTABLE$"), "cache of XProf"),
+    (re.compile(r"(?i)^ALL_HOSTS\."), "cache of XProf"),
+    (re.compile(r"(?i)^cache_version\.txt$"), "cache of XProf"),
+    (
+        re.compile(r"(?i)[._](op_stats|hlo_stats|kernel_stats|overview_page)\w*\.(pb|json)$"),
+        "cache",
+    ),
+    (
+        re.compile(r"(?i)\.(xplane\.pb|trace\.json)\.(bz2|xz|zst|zip|tar)$"),
+        "compressed; unpack first",
+    ),
+    (re.compile(r"(?i)\.xplane\.pb\.gz$"), "compressed; unpack first (gunzip)"),
 )
 
 
@@ -41,10 +49,11 @@ class FileRole(Enum):
 
 
 def role_of(name: str) -> FileRole:
-    """Role of a file by its name.
+    """Role of a file by its name, in capitals or not.
 
     Files that are neither a capture nor a known companion are `OTHER`.
     """
+    name = name.lower()
     if name.endswith(UNFINISHED_ENDINGS) or (".xplane.pb." in name and ".tmp" in name):
         return FileRole.UNFINISHED
     if why_derived(name):
@@ -72,8 +81,8 @@ def host_stem(name: str) -> str:
     if name in _BARE_NAMES:
         return ""
     for ending in XPLANE_ENDINGS + JSON_ENDINGS:
-        if name.endswith(ending):
-            return name.removesuffix(ending)
+        if name.lower().endswith(ending):
+            return name[: -len(ending)]
     return name.rpartition(".")[0] or name
 
 

@@ -111,7 +111,7 @@ def _shared_gpus(hosts: Sequence[HostIdentity]) -> Iterator[Note]:
     """
     owners: dict[str, dict[int, list[str]]] = {}
     for host in hosts:
-        for ordinal in host.ordinals:
+        for ordinal in set(host.ordinals):
             owners.setdefault(host.machine, {}).setdefault(ordinal, []).append(host.host)
     for machine, ordinals in sorted(owners.items()):
         shared = {ordinal: labels for ordinal, labels in ordinals.items() if len(labels) > 1}

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from explane.capture.natures import known_format
 from explane.errors import CaptureError
 
 MAX_EVENT_BYTES: Final = 64 << 20
@@ -27,13 +28,6 @@ _SKIPPED: Final = re.compile(r"[\s,]*")
 _BYTES: Final = ("utf-8", "surrogateescape")
 _LONGEST_TOKEN: Final = 8
 _TOLERANT: Final = json.JSONDecoder(strict=False)
-_NOT_JSON: Final = (
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"\xff\xfe", "text in UTF-16"),
-    (b"\xfe\xff", "text in UTF-16"),
-    (b"<", "HTML or XML"),
-)
 
 
 @dataclass
@@ -189,7 +183,7 @@ def _not_json(path: object, text: bytes) -> CaptureError:
     """The error for a file that is no JSON at all, naming what it looks like."""
     if not text.strip():
         return CaptureError(path, "the trace JSON is empty", "capture again", "empty-file")
-    what = next((name for magic, name in _NOT_JSON if text.startswith(magic)), "")
+    what = known_format(text)
     reason = f"not a trace JSON{f', but {what}' if what else ''}: it begins with {text[:8]!r}"
     remedy = "give the .trace.json.gz or .xplane.pb that the profiler wrote"
     return CaptureError(path, reason, remedy, "not-json")

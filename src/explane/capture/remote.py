@@ -133,8 +133,9 @@ def _tried(url: str, act: Callable[[], Result]) -> Result:
     try:
         return act()
     except ImportError as error:
-        package = "explane[cluster]" if error.name == "fsspec" else str(error).rstrip(".")
-        reason = f"remote paths ({scheme}://) need a package that is not installed"
+        told = f": {error}".rstrip(".") if error.name != "fsspec" else ""
+        reason = f"remote paths ({scheme}://) need a package that is not installed{told}"
+        package = "it" if told else "explane[cluster]"
         raise CaptureError(url, reason, f"install {package}, or {copy}", "remote") from None
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -161,7 +161,7 @@ class _Reader:
     def _read_plane(self, plane: XPlane) -> None:
         device = _DEVICE_PLANE.match(plane.name)
         if device:
-            self.devices.append(self.planes.read_device(plane, int(device.group(1))))
+            self._read_device(plane, int(device.group(1)))
         elif plane.name in _HOST_PLANES:
             self.planes.read_host(plane)
         elif plane.name == _METADATA_PLANE:
@@ -170,6 +170,18 @@ class _Reader:
             self.session |= self.planes.plane_stats(plane, self.planes.values(plane))
         else:
             self.other.append(plane.name)
+
+    def _read_device(self, plane: XPlane, ordinal: int) -> None:
+        """Reads a GPU's plane. A second one with events is no part of the first: files joined."""
+        if plane.lines and any(d.ordinal == ordinal and d.streams for d in self.devices):
+            text = f"the file has several planes {plane.name} (captures joined into one?)"
+            note = Note("repeated_plane", NoteKind.DAMAGE, 1, f"{text}; the first is used")
+            self.damages.append(note)
+            return
+        device = self.planes.read_device(plane, ordinal)
+        self.devices = [d for d in self.devices if d.ordinal != ordinal or d.streams]
+        if device.streams or not any(d.ordinal == ordinal for d in self.devices):
+            self.devices.append(device)
 
     def _read_programs(self, plane: XPlane) -> None:
         values = self.planes.values(plane)

@@ -8,6 +8,7 @@ from typing import Final
 
 from explane.capture.assemble import Records
 from explane.capture.model import MISSING, Note, NoteKind
+from explane.capture.natures import known_format, text_format
 from explane.capture.plane_reader import Counts
 
 _DROP: Final = re.compile(r"\bdropped\b", re.IGNORECASE)
@@ -72,10 +73,10 @@ def limit_notes(records: Records, epoch_ns: int) -> list[Note]:
 
 def nature_of(head: bytes) -> str:
     """What the first bytes of a file that is no XSpace look like, as a clause; may be empty."""
-    if head[:2] == b"\x1f\x8b":
-        return "; it is gzip-compressed, unpack it first"
+    known = known_format(head)
+    if known:
+        return f"; it is {known}{', unpack it first' if 'compressed' in known else ''}"
     if head.count(_REPLACEMENT) > len(head) // 200:
         return "; it looks like a binary file that was re-encoded as UTF-8 text"
-    if head.lstrip()[:1] in (b"{", b"[", b"<"):
-        return "; it looks like text (JSON, XML or HTML)"
-    return ""
+    text = text_format(head)
+    return f"; it looks like {text}, not like a binary file" if text else ""
