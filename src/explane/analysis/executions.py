@@ -21,7 +21,7 @@ import numpy as np
 
 from explane.analysis.host_events import EXECUTE, names_like, thread_bounds
 from explane.analysis.intervals import intervals, running_end
-from explane.analysis.keys import dense_key
+from explane.analysis.keys import dense_key, ranks
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.nesting import innermost
 from explane.analysis.step_guess import StepGuess, launch_moments
@@ -87,9 +87,9 @@ def dominant(capture: Capture, program: I64) -> Bools:
     known: Bools = (program != -1) & kernels.time_ok
     if not known.any():
         return np.zeros(len(known), dtype=np.bool_)
-    values, inverse = np.unique(program[known], return_inverse=True)
+    values = np.unique(program[known])
     time_ps = np.zeros(len(values), dtype=np.int64)
-    np.add.at(time_ps, inverse, kernels.duration_ps[known])
+    np.add.at(time_ps, np.searchsorted(values, program[known]), kernels.duration_ps[known])
     best: Bools = known & (program == values[int(np.argmax(time_ps))])
     return best
 
@@ -180,7 +180,9 @@ def _by_repetition(capture: Capture, join: LaunchJoin, mine: Bools) -> I32 | Non
     for device in np.unique(kernels.device[mine]).tolist():
         rows = np.flatnonzero(mine & (kernels.device == device))
         rows = rows[np.lexsort((kernels.start_ps[rows], moment[rows]))]
-        _, first, inverse = np.unique(item[rows], return_index=True, return_inverse=True)
+        inverse = ranks(item[rows])
+        first = np.full(int(inverse.max()) + 1, len(rows))
+        np.minimum.at(first, inverse, np.arange(len(rows)))
         order = np.argsort(first, kind="stable")
         runs = np.empty(len(order), dtype=np.int32)
         runs[order] = runs_of_sequence(key[rows[first[order]]])
@@ -217,7 +219,7 @@ def runs_of_sequence(key: I64) -> I32:
     counts. When what stands before the first marker stands before the others too, the runs begin
     there: a trace is usually started between two steps. Else those items get the number -1.
     """
-    key = np.unique(key, return_inverse=True)[1]
+    key = ranks(key)
     counts = np.bincount(key)
     for n_runs in np.unique(counts[counts > 1])[:_MOST_RUNS_TRIED].tolist():
         marker = _regular_marker(key, np.flatnonzero(counts == n_runs), n_runs)

@@ -25,6 +25,7 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.host_events import names_like
+from explane.analysis.keys import ranks
 from explane.analysis.launch_threads import home_threads
 from explane.capture.model import I32, I64, Bools, Capture
 
@@ -135,7 +136,7 @@ def _in_graph(capture: Capture, kernel_launch: I64) -> Bools:
     by_launch = np.zeros(len(kernels), dtype=bool)
     by_launch[joined] = capture.launches.is_graph[kernel_launch[joined]]
     by_label = names_like(capture, kernels.hlo_op, _GRAPH_LABEL)
-    _, inverse, counts = np.unique(kernels.correlation_id, return_inverse=True, return_counts=True)
-    siblings = (counts[inverse] > 1) & (kernels.correlation_id >= 0)
+    number = ranks(kernels.correlation_id)
+    siblings = (np.bincount(number)[number] > 1) & (kernels.correlation_id >= 0)
     bare = (kernels.hlo_op < 0) & siblings
     return by_launch | by_label | bare | (kernels.graph_id > 0)

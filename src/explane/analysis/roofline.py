@@ -21,6 +21,8 @@ from explane.analysis.attribution import Attribution, InstructionKey
 from explane.analysis.cost import Cost, unknown_cost
 from explane.analysis.flops import ProgramCosts
 from explane.analysis.gpus import Gpu, GpuIdentity, Peak, gpu_by_key, identify_gpu
+from explane.analysis.intervals import intervals, running_end
+from explane.analysis.keys import dense_key
 from explane.analysis.provenance import Provenance
 from explane.capture.model import I64, Capture
 from explane.capture.program import Program
@@ -126,9 +128,10 @@ def roofline(
     )
     steps = kernel_step if kernel_step is not None else np.full(len(attribution), -1)
     kernels = _kernel_frame(capture, attribution, steps)
-    executions = _executions(kernels).join(instructions, on="instruction", how="left")
+    roofs = instructions.select("instruction", "roof_ps")
+    executions = _executions(kernels).join(roofs, on="instruction", how="left")
     return Roofline(
-        table=_table(executions, capture.host),
+        table=_table(executions, instructions, capture.host),
         steps=_steps(executions, capture.host),
         coverage=_coverage(kernels, instructions),
         identity=identity,
@@ -277,29 +280,29 @@ def _executions(kernels: pl.DataFrame) -> pl.DataFrame:
     kernel c                |===|
     """
     known = kernels.filter((pl.col("instruction") >= 0) & (pl.col("execution") >= 0))
-    reached = pl.col("end_ps").cum_max().shift(1).over(_EXECUTION)
-    begin = pl.max_horizontal("start_ps", reached)
-    return (
-        known.sort([*_EXECUTION, "start_ps", "end_ps"])
-        .with_columns((pl.col("end_ps") - begin).clip(0).alias("union_ps"))
-        .group_by(_EXECUTION, maintain_order=True)
-        .agg(pl.col("union_ps").sum(), pl.col("step").first())
-        .with_columns(pl.col("instruction").cast(pl.UInt32))
+    execution = dense_key(*(known[name].to_numpy() for name in _EXECUTION))
+    start, end = known["start_ps"].to_numpy(), known["end_ps"].to_numpy()
+    order = np.lexsort((end, start, execution))
+    parts = intervals(start[order], end[order], execution[order])
+    first = np.flatnonzero(np.diff(parts.group, prepend=-1))
+    begin = parts.start_ps.copy()
+    begin[1:] = np.maximum(begin[1:], running_end(parts)[:-1])
+    begin[first] = parts.start_ps[first]
+    covered = np.append(np.maximum(parts.end_ps - begin, 0), 0)  # `reduceat` needs a last part
+    rows = known[order[first]]
+    return pl.DataFrame(
+        {
+            "instruction": rows["instruction"].cast(pl.UInt32),
+            "device": rows["device"],
+            "union_ps": np.add.reduceat(covered, first)[: len(first)],
+            "step": rows["step"],
+        }
     )
 
 
-def _table(executions: pl.DataFrame, host: str) -> pl.DataFrame:
+def _table(executions: pl.DataFrame, instructions: pl.DataFrame, host: str) -> pl.DataFrame:
     above = (pl.col("union_ps") - pl.col("roof_ps")).clip(0).sum().round().cast(pl.Int64)
-    facts = [
-        pl.col(name).first()
-        for name in (
-            "program_id", "hlo_instruction", "flops", "bytes", "rate", "n_passes",
-            "peak_flops_per_s", "peak_bytes_per_s", "flops_source", "bytes_source", "roof_ps",
-            "bound", "unknown",
-        )
-    ]  # fmt: skip
     table = executions.group_by("instruction").agg(
-        *facts,
         pl.len().cast(pl.Int64).alias("n_executions"),
         pl.col("union_ps").quantile(0.5, "lower").cast(pl.Int64).alias("duration_ps"),
         pl.col("union_ps").sum().alias("total_ps"),
@@ -309,7 +312,8 @@ def _table(executions: pl.DataFrame, host: str) -> pl.DataFrame:
     )
     timed = pl.when(pl.col("duration_ps") > 0)
     return (
-        table.with_columns(
+        table.join(instructions, on="instruction", how="left")
+        .with_columns(
             timed.then(pl.col("roof_ps") / pl.col("duration_ps")).alias("peak_ratio"),
             pl.lit(host).alias("host"),
         )
@@ -365,14 +369,17 @@ def _coverage(kernels: pl.DataFrame, instructions: pl.DataFrame) -> pl.DataFrame
     )
     total = max(int(kernels["duration_ps"].sum()), 1)
     numbers = instructions.with_columns(pl.col("instruction").cast(pl.Int32))
+    sums = kernels.group_by("instruction", pl.col("execution").clip(-1, 0)).agg(
+        pl.len().cast(pl.Int64).alias("n_kernels"), pl.col("duration_ps").sum()
+    )
     return (
-        kernels.join(numbers, on="instruction", how="left")
+        sums.join(numbers, on="instruction", how="left")
         .with_columns(reason.alias("reason"))
         .group_by("reason")
         .agg(
             pl.col("instruction").filter(pl.col("instruction") >= 0).n_unique().cast(pl.Int64)
             .alias("n_instructions"),
-            pl.len().cast(pl.Int64).alias("n_kernels"),
+            pl.col("n_kernels").sum(),
             pl.col("duration_ps").sum(),
         )
         .with_columns((pl.col("duration_ps") / total).alias("duration_ratio"))

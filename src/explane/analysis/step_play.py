@@ -82,8 +82,8 @@ def _windows(steps: Steps) -> list[StepWindow]:
     if steps.median_row < 0:
         return []
     median = int(steps.index[steps.median_row])
-    whole = [int(i) for i in np.unique(steps.index) if steps.complete[steps.index == i].all()]
-    others = [i for i in whole if i != median]
+    others = np.setdiff1d(steps.index[steps.complete], steps.index[~steps.complete])
+    others = others[others != median].tolist()
     n_kernels = max(int((steps.kernel_index == median).sum()), 1)
     wanted = min(_MOST_STEPS - 1, max(_MOST_KERNELS // n_kernels - 1, 0), len(others))
     places = np.linspace(0, len(others) - 1, wanted).round().astype(np.int64).tolist()
