@@ -34,15 +34,16 @@ def format_bytes(size_bytes: float) -> str:
 def format_ratio(ratio: float, decimals: int = 1) -> str:
     """A ratio (0 to 1) as per cent; `0 %` and `100 %` only when exact.
 
-    A share that would round to 0 or 100 is printed as the nearest other value, since
-    "100 % attributed" would be a false claim when one kernel is missing.
+    A share that would round to 0 or 100 is printed as beyond the nearest other value, since
+    "100 % attributed" would be a false claim when one kernel is missing: `< 0.1 %`, `> -0.1 %`
+    for a change that is next to none, `> 99.9 %`.
     """
     percent = 100.0 * ratio
     step = 10.0**-decimals
     text = f"{percent:.{decimals}f}"
     if ratio not in (0.0, 1.0):
-        if float(text) == 0.0 and ratio > 0:
-            return f"< {step:.{decimals}f} %"
+        if float(text) == 0.0:
+            return f"{'< ' if ratio > 0 else '> -'}{step:.{decimals}f} %"
         if float(text) == 100.0 and ratio < 1:
             return f"> {100 - step:.{decimals}f} %"
     elif ratio in (0.0, 1.0):

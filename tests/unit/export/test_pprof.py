@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from explane.analysis.investigation import Investigation
 from explane.export.pprof import scope_parts, write_pprof
@@ -144,3 +149,15 @@ def test_scope_parts() -> None:
         "jit(f)", "transpose(jvp(a/b))", "x[y=(1/2)]",
     ]  # fmt: skip
     assert scope_parts("a)/b") == ["a)", "b"]
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
+def test_go_tool_pprof_opens_it(tmp_path: Path) -> None:
+    path = tmp_path / "time.pb.gz"
+    with path.open("wb") as stream:
+        write_pprof(investigation(KERNELS), stream)
+    command = ["go", "tool", "pprof", "-top", "-unit=ns", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    total_ns = sum(k["duration_ps"] for k in KERNELS if k["time_ok"]) // 1000
+    assert f"Total samples = {total_ns}ns" in done.stdout

@@ -30,6 +30,7 @@ _NOISE_WORDS: Final = (
 _A_LINE: Final = "a_source_file || ':' || CAST(a_source_line AS VARCHAR)"
 _B_LINE: Final = "b_source_file || ':' || CAST(b_source_line AS VARCHAR)"
 _MOST: Final = 3
+_MOST_MEASURES: Final = 4
 
 
 def compared_glance(context: Context) -> tuple[Block, ...]:
@@ -41,6 +42,7 @@ def compared_findings(context: Context) -> Section:
     """The most important differences below the step itself, each with its noise."""
     lines = [
         *_qualified(context),
+        *_measures(context),
         *_largest(context),
         *_changed_work(context),
         *_outcomes(context),
@@ -90,6 +92,20 @@ def _step(context: Context) -> list[Spans]:
             " to ", high, "), ", noise, "; see ", Link("steps", "steps"), ".",
         ),
     ]  # fmt: skip
+
+
+def _measures(context: Context) -> list[Spans]:
+    """Parts and counts of a step that differ beyond the noise."""
+    where = "FROM differences WHERE measure <> 'step' AND beyond_noise = 1"
+    units = context.book.query(f'SELECT unit {where} ORDER BY "rank", measure')["unit"].to_list()
+    lines = []
+    for i, unit in enumerate(units[:_MOST_MEASURES]):
+        row = f'{where} ORDER BY "rank", measure LIMIT 1 OFFSET {i}'
+        a, b = (context.value(f"SELECT {side} AS value {row}", unit) for side in ("a", "b"))
+        what = context.text(f"SELECT definition AS value {row}", "prose")
+        of = f" (of {_unit(context)} on a GPU): "
+        lines.append(spans(what, of, b, " in B, ", a, " in A; see ", Link("steps", "steps"), "."))
+    return lines
 
 
 def _largest(context: Context) -> list[Spans]:
