@@ -96,6 +96,14 @@ def test_a_label_without_a_program_id_is_not_taken_from_any_program(tmp_path: Pa
         assert one["match"] != "exact"
 
 
+def test_a_label_as_hlo_text_writes_it_is_the_same_label(tmp_path: Path) -> None:
+    job = Job(modules=[program(["loop_fusion"])])
+    for i in range(4):
+        job.kernel("k", 1000 + 100 * i, 50, op="%loop_fusion")
+    found = analysed(job.space(), tmp_path)
+    assert {(r["match"], r["source_line"]) for r in rows(found, "kernels")} == {("exact", 10)}
+
+
 def test_two_modules_of_one_name_and_id_from_two_hosts_may_differ_in_bytes(
     tmp_path: Path,
 ) -> None:

@@ -108,6 +108,17 @@ def test_a_capture_of_only_zero_length_kernels_is_no_crash(tmp_path: Path) -> No
         job.kernel("tiny_fusion", 1000 + i, 0)
     found = analysed(job.space(), tmp_path)
     assert row(found, "streams")["compute_ps"] == 0
+    assert verdict(found)["verdict"] == "withheld"
+
+
+@pytest.mark.parametrize("n_zero", [11, 20])
+def test_ends_that_were_not_recorded_are_no_idle_gpu(tmp_path: Path, n_zero: int) -> None:
+    job = Job()
+    for i in range(20):
+        job.kernel("loop_fusion", 1000 + 10 * i, 0 if i < n_zero else 9)
+    found = analysed(job.space(), tmp_path)
+    assert verdict(found)["verdict"] == "withheld"
+    assert f"{n_zero} of 20 GPU events have no duration" in verdict(found)["reason"]
 
 
 def test_overlap_inside_one_stream_is_busy_once_and_no_damage(tmp_path: Path) -> None:

@@ -158,6 +158,14 @@ def test_tpu_planes_are_refused_by_name(tmp_path: Path, also_gpu: bool) -> None:
     assert "/device:TPU:0" in text
 
 
+def test_a_device_of_another_kind_is_named(tmp_path: Path) -> None:
+    space = steps_of(Job()).space()
+    space.planes[0].name = "/device:METAL:0"
+    text = refusal(space, tmp_path)
+    assert "device tracing failed" in text
+    assert "/device:METAL:0" in text
+
+
 def test_device_planes_alone_give_device_facts_and_no_host_verdict(tmp_path: Path) -> None:
     job = Job()
     for i in range(10):
@@ -178,6 +186,12 @@ def test_device_planes_alone_give_device_facts_and_no_host_verdict(tmp_path: Pat
         "Detected GPU events dropped on node: Profiler collected 100 events, dropped 900.",
         "On host node: GPU activity records dropped: 900.",
         "Some records were dropped by the collector (limit 4194304 reached)",
+        "CUPTI buffer overflow: 300 records were lost",
+        "300 activity records have been discarded",
+        "GPU tracer ran out of buffers; events missing after 2.1s",
+        "Kernel events exceeded the limit of 4194304, ignoring the rest",
+        "Trace truncated: too many events",
+        "roctracer: activity pool full, 12 records skipped",
     ],
 )
 def test_dropped_records_withhold_the_verdict_and_are_quoted(tmp_path: Path, text: str) -> None:
@@ -185,9 +199,20 @@ def test_dropped_records_withhold_the_verdict_and_are_quoted(tmp_path: Path, tex
     job.warnings = [text]
     found = analysed(job.space(), tmp_path)
     assert verdict(found)["verdict"] == "withheld", verdict(found)["reason"]
-    assert "dropped" in verdict(found)["reason"]
+    assert text in verdict(found)["reason"]
     assert text in doubts(found)
     assert "lower bound" in " ".join(r["affects"] for r in rows(found, "trust"))
+
+
+@pytest.mark.parametrize(
+    "text", ["NVTX is not available", "Python tracer: 3 threads", "GPU 0: clock 1410 MHz"]
+)
+def test_a_warning_that_speaks_of_no_loss_withholds_nothing(tmp_path: Path, text: str) -> None:
+    job = steps_of(Job())
+    job.warnings = [text]
+    found = analysed(job.space(), tmp_path)
+    assert verdict(found)["verdict"] == "GPU-bound"
+    assert text in doubts(found)
 
 
 @pytest.mark.parametrize("vendor", ["Nvidia", "AMD"])

@@ -248,6 +248,11 @@ NAMES = (
     "ncclDevKernel_SomethingNew_2031(x)",
     "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>) [clone .kd]",
     "nvshmem_all_reduce_kernel",
+    "_Z27ncclDevKernel_AllReduce_Sum24ncclDevKernelArgsStorageILm4096EE",
+    "_ZN3xla3gpu25TwoShotAllReduceKernelIfEEvPT_",
+    "oneccl_allreduce_medium",
+    "vllm::all_reduce_kernel<float>",
+    "mnnvl_alltoall_dispatch",
 )
 
 
@@ -265,6 +270,17 @@ def test_collective_kernels_of_every_library_are_communication(
     found = analysed(job.space(), tmp_path)
     for gpu in range(2):
         assert row(found, "streams", device=gpu)["collective_ps"] == 200 * US
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["block_all_reduce_kernel<float>", "void ft::warp_allreduce_kernel(float*)", "allreduce_cost"],
+)
+def test_reductions_inside_one_gpu_are_no_communication(tmp_path: Path, name: str) -> None:
+    job = Job()
+    for step in range(5):
+        job.kernel(name, 1000 + 100 * step, 50, op="")
+    assert row(analysed(job.space(), tmp_path), "streams")["compute_ps"] == 250 * US
 
 
 def test_a_collective_on_the_compute_stream_is_communication(tmp_path: Path) -> None:

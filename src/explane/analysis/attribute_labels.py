@@ -85,7 +85,7 @@ def meaning(
 ) -> tuple[LabelKind, str]:
     """Kind and plain name of one label; the last of several parts joined by `::` decides."""
     for part in reversed(label.split("::")):
-        name = _NOTE.sub("", part.strip())
+        name = _NOTE.sub("", part.strip()).removeprefix("%")  # HLO text writes names with %
         if name:
             break
     else:

@@ -45,6 +45,7 @@ def coverage_problems(
     finders: tuple[Iterator[str], ...] = (
         _losses(capture),
         _bad_times(capture),
+        _no_durations(capture),
         _launches_without_kernels(join, capture),
         _executions_without_work(capture, join),
         _dispatch_after_last_kernel(capture, join),
@@ -110,6 +111,15 @@ def _bad_times(capture: Capture) -> Iterator[str]:
     if n_bad > BAD_TIME_RATIO * len(capture.kernels):
         share = format_ratio(n_bad / len(capture.kernels))
         yield f"{format_count(n_bad)} GPU events ({share}) have impossible times"
+
+
+def _no_durations(capture: Capture) -> Iterator[str]:
+    """Most events begin and end at one moment: their ends were not recorded."""
+    durations = capture.kernels.duration_ps[capture.kernels.time_ok]
+    n_empty = len(durations) - int(np.count_nonzero(durations))
+    if n_empty > 0.5 * len(durations):
+        total = format_count(len(durations))
+        yield f"{format_count(n_empty)} of {total} GPU events have no duration"
 
 
 def _launches_without_kernels(join: LaunchJoin, capture: Capture) -> Iterator[str]:

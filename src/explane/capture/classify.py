@@ -21,9 +21,9 @@ from explane.capture.model import I32, U8, Kernels, Kind
 # Communication libraries. Names of all eras share the prefix: ncclKernel_ and ncclAllReduceRing
 # (old), ncclDevKernel_ (since 2.19), ncclSymkDevKernel_ (symmetric memory, since 2.27),
 # ncclDevKernel_Generic_N and rccl* (RCCL), msccl*, nvshmem* and rocshmem*. A C++ name may start
-# with its return type and namespaces.
-_CPP: Final = r"(?:void\s+)?(?:[A-Za-z_]\w*::)*"
-_LIBRARY: Final = rf"{_CPP}_*(?:nccl|rccl|msccl|nvshmem|rocshmem)"
+# with its return type and namespaces, or be mangled.
+_CPP: Final = r"(?:_Z\w*?\d|(?:void\s+)?(?:[A-Za-z_]\w*::)*)"
+_LIBRARY: Final = rf"{_CPP}_*(?:nccl|rccl|msccl|oneccl|hccl|xccl|ucc_|mnnvl_|nvshmem|rocshmem)"
 
 # Collective kernels that name no library: XLA's one-shot and two-shot all-reduce and ragged
 # all-to-all (stream_executor::gpu::…KernelImpl, symbols all_reduce_<type><strategy>), multimem
@@ -31,7 +31,10 @@ _LIBRARY: Final = rf"{_CPP}_*(?:nccl|rccl|msccl|nvshmem|rocshmem)"
 _DIRECT: Final = (
     rf"{_CPP}(?:(?:\w*_)?(?:one|two)_?shot_?all_?reduce|(?:Ragged)?All(?:Reduce|ToAll)Kernel"
     r"|multimem_(?:all|one|two|reduce)|cross_device_reduce_\d|userbuffers_|all_?reduce_fusion_kernel"
-    r"|deep_ep::)"
+    r"|deep_ep::"
+    # of one GPU alone: reductions of a warp or block
+    r"|(?!\w*(?:warp|block|thread|lane))(?:\w*_)?(?:all_?reduce|all_?gather|reduce_?scatter"
+    r"|all_?to_?allv?)_kernel\b)"
 )
 
 # A kernel that XLA named after a collective instruction (Triton collectives): all of the name.

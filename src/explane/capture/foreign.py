@@ -176,10 +176,16 @@ def _tracing_failed(capture: Capture, found: HostEvidence) -> CaptureError:
     return CaptureError(
         capture.path,
         f"{''.join(messages)}device tracing failed: the host side has {seen}, "
-        "but no GPU event was recorded",
+        f"but no GPU event was recorded{_unknown_devices(capture)}",
         _START_FAILURE,
         "no-device-events",
     )
+
+
+def _unknown_devices(capture: Capture) -> str:
+    """Planes of devices that are no `/device:GPU:N`, as a clause."""
+    names = [name for name in capture.other_planes if name.startswith("/device:")]
+    return f" (explane reads no planes of this kind: {', '.join(names[:3])})" if names else ""
 
 
 def _what_there_is(capture: Capture) -> str:

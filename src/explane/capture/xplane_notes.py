@@ -11,9 +11,17 @@ from explane.capture.model import MISSING, Note, NoteKind
 from explane.capture.natures import known_format, text_format
 from explane.capture.plane_reader import Counts
 
-_DROP: Final = re.compile(r"\bdropped\b", re.IGNORECASE)
+_LOST: Final = (
+    r"(?:dropped|dropping|lost|discard(?:ed|ing)|skipp(?:ed|ing)|ignor(?:ed|ing)|missing)"
+)
+_RECORDS: Final = r"\b(?:events?|records?|activit(?:y|ies)|kernels?|samples?|buffers?|trace)\b"
+_DROP: Final = re.compile(
+    rf"\bdropped\b|{_RECORDS}.*\b(?:{_LOST}|truncated|overflow\w*|exceed\w*)\b"
+    rf"|\b(?:{_LOST}|truncated|overflow\w*)\b.*{_RECORDS}",
+    re.IGNORECASE | re.DOTALL,
+)
 # "… 4096 events dropped because total device(GPU) events reached maximum;" (cupti_collector)
-_DROP_COUNT: Final = re.compile(r"(\d[\d,]*) (?:\w+ ){0,3}dropped\b", re.IGNORECASE)
+_DROP_COUNT: Final = re.compile(rf"(\d[\d,]*) (?:[\w()/]+ ){{0,4}}{_LOST}\b", re.IGNORECASE)
 _LIMITS: Final = (2 << 20, 4 << 20)
 _REPLACEMENT: Final = b"\xef\xbf\xbd"
 
