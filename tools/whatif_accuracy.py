@@ -5,7 +5,10 @@ cause is analysed as any other; the estimate holds when the true step without th
 its range. The size is what the replay saves in the median step, against the true difference of
 this very step with the cause and without it. Prints a Markdown table:
 
-    python tools/whatif_accuracy.py [--seeds N] [--program TITLE ...] [--branches]
+    python tools/whatif_accuracy.py [--seeds N] [--program TITLE ...] [--cause NAME ...]
+        [--also NAME] [--devices N] [--branches] [--no-markers] [--jobs N]
+
+`--also` adds a second cause, half as long, to every capture; it stays when the first one goes.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from typing import Any
 import polars as pl
 
 from explane.analysis.investigate import investigate_host
+from explane.analysis.whatif_device import OUTSIDE
 from explane.capture.discover import discover
 from explane.capture.load import load_host
 from explane.synth.program_files import bundled_program
-from explane.synth.scenario import Branches, Causes, Graphs, Scenario
+from explane.synth.scenario import Branches, Causes, Graphs, Scenario, Tracer
 from explane.synth.simulate import simulate, write_capture
 
 PROGRAMS = ("minigpt_fsdp4_h100", "minigpt_dp4_mi300")
@@ -37,7 +41,11 @@ SIZE_RATIO = 0.15
 
 @dataclass(frozen=True)
 class Case:
-    """A cause of the simulator and the row of `advice` that must find it."""
+    """A cause of the simulator and the row of `advice` that must find it.
+
+    `what` is the part of it that was simulated; empty: the row of the whole cause, `*`: the
+    largest part.
+    """
 
     name: str
     removed: str
@@ -47,10 +55,12 @@ class Case:
 
 CASES = (
     Case("host gap", "host_gap", "host_late", "next_batch"),
-    Case("copy", "copy", "copy", "*"),
+    Case("copy", "copy", "copy", OUTSIDE),
     Case("straggler", "straggler", "straggler", "*"),
-    Case("read-back", "readback", "readback"),
+    Case("read-back", "readback", "readback", "*"),
     Case("slow collective", "collective", "exposed_collective", "*"),
+    Case("exposed communication", "transfers", "exposed_collective"),
+    Case("loop condition", "loop_waits", "while_readback"),
 )
 
 
@@ -59,7 +69,7 @@ class Trial:
     """One estimate against the truth, all in picoseconds.
 
     `size_ps` is the true time of the cause in the median step, `found_ps` what was found of it;
-    `rank` counts the causes ranked before it that are marked as sharing no time with it.
+    `rank` counts the causes ranked before it that share no time with it and save less.
     """
 
     now_ps: int
@@ -73,39 +83,37 @@ class Trial:
     rank: int
 
 
-def causes_of(case: Case, size_ps: int) -> Causes:
+def causes_of(case: Case, size_ps: int) -> dict[str, Any]:
     """The simulator's causes for one case; the host gap needs a host that waits."""
     if case.removed in ("host_gap", "readback"):
-        return Causes(host_gap_ps=size_ps, readback=True)
+        return {"host_gap_ps": size_ps, "readback": True}
     if case.removed == "copy":
-        return Causes(copy_ps=size_ps)
+        return {"copy_ps": size_ps}
     if case.removed == "straggler":
-        return Causes(straggler_device=1, straggler_ps=size_ps)
-    return Causes(collective_ps=size_ps)
+        return {"straggler_device": 1, "straggler_ps": size_ps}
+    return {"collective_ps": size_ps} if case.removed == "collective" else {}
 
 
-def trial(case: Case, title: str, seed: int, graphs: Graphs | None = None) -> Trial | None:
+def trial(case: Case, title: str, also: Case | None, base: Scenario, seed: int) -> Trial | None:
     """One seed of one case; None when the cause was not found at all."""
-    base = Scenario(seed=seed, n_steps=8, graphs=graphs or Graphs())
+    base = replace(base, seed=seed)
     plain_ps = int(simulate(bundled_program(title), base).meta["step_ps"])
-    scenario = replace(base, causes=causes_of(case, int(SIZE_RATIO * plain_ps)))
+    second = causes_of(also, int(SIZE_RATIO / 2 * plain_ps)) if also is not None else {}
+    causes = Causes(**{**second, **causes_of(case, int(SIZE_RATIO * plain_ps))})
+    scenario = replace(base, causes=causes)
     with tempfile.TemporaryDirectory() as folder:
         made = simulate(bundled_program(title), scenario)
         write_capture(made, Path(folder), json_cap=0, truth=False)
         record = load_host(discover([folder]).hosts[0])
         advice = investigate_host(record).tables["advice"]
     without = simulate(bundled_program(title), scenario.without(case.removed)).meta
-    rows = advice.filter(pl.col("cause") == case.advice)
-    if case.what == "*":
-        named = rows.filter(pl.col("what") != "")
-        rows = named if named.height else rows
-    elif case.what:
-        rows = rows.filter(pl.col("what") == case.what)
-    if not rows.height:
+    row = _row_of(case, advice)
+    if row is None:
         return None
-    row = rows.sort("critical_path_ps", descending=True).row(0, named=True)
     shared = [row["cause"], *row["overlaps_with"].split("; ")]
-    before = (pl.col("rank") < row["rank"]) & ~pl.col("cause").is_in(shared)
+    saves = pl.col("step_ps") - pl.max_horizontal("replay_ps", "subtraction_ps")
+    less = saves < row["step_ps"] - max(row["replay_ps"], row["subtraction_ps"])
+    before = (pl.col("rank") < row["rank"]) & ~pl.col("cause").is_in(shared) & less
     lengths = [_lengths(meta) for meta in (made.meta, without)]
     number = min(lengths[0], key=lambda step: abs(lengths[0][step] - row["step_ps"]))
     return Trial(
@@ -121,6 +129,21 @@ def trial(case: Case, title: str, seed: int, graphs: Graphs | None = None) -> Tr
     )
 
 
+def _row_of(case: Case, advice: pl.DataFrame) -> dict[str, Any] | None:
+    """The row that is about a case."""
+    rows = advice.filter(pl.col("cause") == case.advice)
+    if case.what == "*":
+        named = rows.filter(pl.col("what") != "")
+        rows = named if named.height else rows
+    else:
+        # A capture without copies of the program has the others under the whole cause.
+        part = rows.filter(pl.col("what") == case.what)
+        rows = part if part.height else rows.filter(pl.col("what") == "")
+    return (
+        rows.sort("critical_path_ps", descending=True).row(0, named=True) if rows.height else None
+    )
+
+
 def _lengths(meta: Mapping[str, Any]) -> dict[int, int]:
     """Length of each step but the first, from the end of the one before."""
     ends = [int(step["end_ps"]) for step in meta["step_times"]]
@@ -128,9 +151,11 @@ def _lengths(meta: Mapping[str, Any]) -> dict[int, int]:
 
 
 def lines(
-    n_seeds: int, programs: tuple[str, ...], graphs: Graphs, n_jobs: int = 1
-) -> Iterator[str]:
-    """The table, row by row."""
+    cases: tuple[Case, ...], programs: tuple[str, ...], also: Case | None, base: Scenario,
+    sizes: tuple[int, int],
+) -> Iterator[str]:  # fmt: skip
+    """The table, row by row; `sizes` are the seeds and the processes."""
+    n_seeds, n_jobs = sizes
     yield (
         "| program | cause | seeds | found | first | in range | median error of replay | "
         "of subtraction | size found / true, median | worst |"
@@ -138,10 +163,20 @@ def lines(
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     with ProcessPoolExecutor(n_jobs) as pool:
         for title in programs:
-            for case in CASES:
-                done = pool.map(partial(trial, case, title, graphs=graphs), range(n_seeds))
-                trials = [t for t in done if t is not None]
+            for case in cases:
+                if not _has(title, case):
+                    continue
+                one = partial(trial, case, title, also, base)
+                trials = [t for t in pool.map(one, range(n_seeds)) if t is not None]
                 yield _line(title, case, n_seeds, trials)
+
+
+def _has(title: str, case: Case) -> bool:
+    """Whether a program can have a cause: several GPUs, or a loop that asks the host."""
+    if case.removed == "loop_waits":
+        return title.startswith("solver")
+    alone = bundled_program(title).n_devices < 2
+    return not (alone and case.removed in ("straggler", "collective", "transfers"))
 
 
 def _line(title: str, case: Case, n_seeds: int, trials: list[Trial]) -> str:
@@ -150,7 +185,7 @@ def _line(title: str, case: Case, n_seeds: int, trials: list[Trial]) -> str:
     inside = sum(t.low_ps <= t.truth_ps <= t.high_ps for t in trials)
     replay = statistics.median(abs(t.replay_ps - t.truth_ps) / t.truth_ps for t in trials)
     left = statistics.median(abs(t.subtraction_ps - t.truth_ps) / t.truth_ps for t in trials)
-    sizes = [t.found_ps / t.size_ps for t in trials]
+    sizes = [t.found_ps / t.size_ps for t in trials if t.size_ps]
     first = sum(t.rank == 1 for t in trials)
     return (
         f"| {title} | {case.name} | {n_seeds} | {len(trials)} | {first} | {inside} | "
@@ -161,15 +196,28 @@ def _line(title: str, case: Case, n_seeds: int, trials: list[Trial]) -> str:
 
 def main() -> None:
     """Prints the table."""
+    by_name = {case.name: case for case in CASES}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--program", nargs="*", default=list(PROGRAMS))
+    parser.add_argument("--cause", nargs="*", default=list(by_name), choices=list(by_name))
+    parser.add_argument("--also", choices=list(by_name), help="a second cause in every capture")
+    parser.add_argument("--devices", type=int, default=0, help="GPUs; 0: as compiled")
     parser.add_argument("--branches", action="store_true", help="graphs with branches")
+    parser.add_argument("--no-markers", action="store_true", help="no step markers")
     parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args()
     branches = Branches.DEPENDENCIES if chosen.branches else Branches.NONE
-    graphs = Graphs(branches=branches, branch_ratio=0.3 if chosen.branches else 0.0)
-    for line in lines(chosen.seeds, tuple(chosen.program), graphs, chosen.jobs):
+    base = Scenario(
+        n_steps=8,
+        n_devices=chosen.devices,
+        graphs=Graphs(branches=branches, branch_ratio=0.3 if chosen.branches else 0.0),
+        tracer=Tracer(step_markers=not chosen.no_markers),
+    )
+    cases = tuple(by_name[name] for name in chosen.cause)
+    also = by_name.get(chosen.also)
+    sizes = (chosen.seeds, chosen.jobs)
+    for line in lines(cases, tuple(chosen.program), also, base, sizes):
         print(line, flush=True)
 
 

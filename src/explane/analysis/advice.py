@@ -60,6 +60,11 @@ _PART_WORDS: Final = {"host_late": "during", "exposed_collective": "in", "copy":
 ODD_RATIO: Final = 0.5
 """Steps that differ from the median step by more than this share of it are odd."""
 
+_LONE: Final = "exposed_collective"
+_IS_PART_OF_LONE: Final = (pl.col("cause") == _LONE) & (pl.col("what") != "")
+"""Collectives one by one, each against the best rate of all. Where there is only one, nothing
+says how fast it could be: hiding it all is then the least value, and no change the most."""
+
 _MOST_PARTS: Final = 5
 """Parts of one cause that are ranked by themselves."""
 
@@ -102,9 +107,11 @@ def advice_table(
         "; ".join(sorted((overlaps_of(cause) | _own(cause, what, parted)) & present))
         for cause, what in ranked.select("cause", "what").iter_rows()
     ]
+    lone = pl.col("cause") == _LONE if not table.filter(_IS_PART_OF_LONE).height else pl.lit(False)
     return ranked.with_columns(
         pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("rank"),
         pl.Series("overlaps_with", overlaps, dtype=pl.String),
+        pl.when(lone).then("step_ps").otherwise("high_ps").alias("high_ps"),
     )
 
 

@@ -3,6 +3,9 @@
 GPU    ├─ last kernel ─┤                          ├ next kernel
 host                   ├──── next_batch ────┤├call┤
                        |<- time before the call ->|   filled by next_batch
+
+An event that fills most of the time before one call also delays the other calls of its thread
+that come after it, however much else fills the time before them.
 """
 
 from __future__ import annotations
@@ -26,10 +29,13 @@ _LEAST_PS: Final = 5 * PS_PER_US
 _MOST_MARKED: Final = 100
 """Calls of a step for which an event inside the step marker is looked for."""
 
+_MOST_EVENTS: Final = 200
+"""Events that are looked for before other calls too, the longest ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class LateEvents:
-    """Calls that a host event delays; one entry per call.
+    """Calls that a host event delays; one entry per call and event.
 
     Attributes:
         moment: Start of the call in the step's graph.
@@ -72,13 +78,47 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     since = time_ps[call] - delay[call] + step.origin_ps
     rows = host_events_of(capture, facts.join, step.launches[call], since)
     rows = _largest_inside(facts, rows, since, capture.launches.start_ps[step.launches[call]])
-    found = rows >= 0
-    call, since, rows = call[found], since[found], rows[found]
-    events = capture.host_events
     until = capture.launches.start_ps[step.launches[call]]
-    filled = np.minimum(events.end_ps[rows], until) - np.maximum(events.start_ps[rows], since)
+    place, rows = _with_shared(facts, step.launches[call], rows, since, until)
+    events = capture.host_events
+    ends, starts = events.end_ps[rows], events.start_ps[rows]
+    filled = np.minimum(ends, until[place]) - np.maximum(starts, since[place])
     names = tuple(capture.text(int(code)) for code in events.name[rows])
-    return LateEvents(moments[call], call, np.maximum(filled, 0), names)
+    return LateEvents(moments[call[place]], call[place], np.maximum(filled, 0), names)
+
+
+def _with_shared(
+    facts: StepFacts, calls: I64, rows: I64, since: I64, until: I64
+) -> tuple[I64, I64]:
+    """The events that fill the time before calls, and those that also lie before other calls.
+
+    Args:
+        facts: The capture and what is known of it.
+        calls: Rows of the late calls.
+        rows: For each call the row of its host event, or -1.
+        since: Since when each call is late.
+        until: When it comes.
+
+    Returns:
+        Places in `calls` and rows of host events, of equal length; each pair once.
+    """
+    events = facts.capture.host_events
+    known = np.flatnonzero(rows >= 0)
+    # The thread whose events delay a call: its own where that has any, else the dispatching one.
+    thread = facts.join.home_thread[calls].astype(np.int64)
+    thread[known] = events.thread[rows[known]]
+    thread[(rows < 0) & ~np.isin(thread, events.thread)] = facts.dispatch_thread
+    named = np.unique(rows[known])
+    longest = named[np.argsort(-events.duration_ps[named], kind="stable")[:_MOST_EVENTS]]
+    after = np.minimum(events.end_ps[longest], until[:, None]) > np.maximum(
+        events.start_ps[longest], since[:, None]
+    )
+    place, event = np.nonzero(after & (events.thread[longest] == thread[:, None]))
+    pairs = np.stack(
+        [np.concatenate([known, place]), np.concatenate([rows[known], longest[event]])]
+    )
+    places, found = np.unique(pairs, axis=1)
+    return places, found
 
 
 def _largest_inside(facts: StepFacts, rows: I64, since: I64, until: I64) -> I64:

@@ -61,8 +61,15 @@ class Latency:
         return self.median_t_l_ps < 0
 
 
-def launch_latency(capture: Capture, join: LaunchJoin) -> Latency:
-    """Launch-to-start times of all kernels of a capture."""
+def launch_latency(capture: Capture, join: LaunchJoin, *, whole_device: bool = False) -> Latency:
+    """Launch-to-start times of all kernels of a capture.
+
+    Args:
+        capture: The capture.
+        join: Its launches.
+        whole_device: Take the floor only from launches that met an idle device: a kernel on a
+            stream that had run dry may still wait for another stream.
+    """
     kernels, launches = capture.kernels, capture.launches
     has = (join.kernel_launch >= 0) & kernels.time_ok
     first = np.zeros(len(kernels), dtype=bool)
@@ -75,7 +82,8 @@ def launch_latency(capture: Capture, join: LaunchJoin) -> Latency:
     t_l = np.maximum(raw, 0)
     call = np.minimum(call, t_l)
     rest = t_l - call
-    floor, borrowed = _floors(capture, join, first & has, rest)
+    dry = first & has & _was_dry(capture, join, whole_device=whole_device)
+    floor, borrowed = _floors(capture, join, first & has, dry, rest)
     floor = np.minimum(floor, rest)
     return Latency(
         has_launch=has,
@@ -90,7 +98,9 @@ def launch_latency(capture: Capture, join: LaunchJoin) -> Latency:
     )
 
 
-def _floors(capture: Capture, join: LaunchJoin, first: Bools, rest: I64) -> tuple[I64, bool]:
+def _floors(
+    capture: Capture, join: LaunchJoin, first: Bools, dry: Bools, rest: I64
+) -> tuple[I64, bool]:
     """Floor of each kernel's device and kind of launch; and whether one of them is borrowed.
 
     A device and kind without a launch on a dry stream borrows the least floor that was seen at
@@ -100,7 +110,6 @@ def _floors(capture: Capture, join: LaunchJoin, first: Bools, rest: I64) -> tupl
     launched = join.kernel_launch >= 0
     cell = kernels.device.astype(np.int64) * 2
     cell[launched] += capture.launches.is_graph[join.kernel_launch[launched]]
-    dry = first & _stream_was_dry(capture, join)
     n_cells = int(cell.max(initial=-1)) + 1
     none = np.iinfo(np.int64).max
     least = np.full(n_cells, none, dtype=np.int64)
@@ -111,13 +120,14 @@ def _floors(capture: Capture, join: LaunchJoin, first: Bools, rest: I64) -> tupl
     return least[cell], borrowed
 
 
-def _stream_was_dry(capture: Capture, join: LaunchJoin) -> Bools:
-    """True for kernels whose stream had no work left when their launch call began."""
+def _was_dry(capture: Capture, join: LaunchJoin, *, whole_device: bool) -> Bools:
+    """True for kernels whose stream (device) had no work left when their launch call began."""
     kernels = capture.kernels
+    stream = np.zeros_like(kernels.stream) if whole_device else kernels.stream
     rows = np.flatnonzero(kernels.time_ok)
-    rows = rows[np.lexsort((kernels.start_ps[rows], kernels.stream[rows], kernels.device[rows]))]
+    rows = rows[np.lexsort((kernels.start_ps[rows], stream[rows], kernels.device[rows]))]
     new = np.ones(len(rows), dtype=bool)
-    new[1:] = (np.diff(kernels.device[rows]) != 0) | (np.diff(kernels.stream[rows]) != 0)
+    new[1:] = (np.diff(kernels.device[rows]) != 0) | (np.diff(stream[rows]) != 0)
     lane = np.cumsum(new) - 1
     reach = running_end(intervals(kernels.start_ps[rows], kernels.end_ps[rows], lane))
     before = np.concatenate(([0], reach[:-1]))

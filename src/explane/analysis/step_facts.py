@@ -16,7 +16,7 @@ from explane.analysis.host_events import WAIT, names_like
 from explane.analysis.latency import launch_latency
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.slow_gpus import SlowGpus, find_slow_gpus
-from explane.capture.model import I64, Capture
+from explane.capture.model import I64, Bools, Capture
 from explane.capture.program import Program
 
 
@@ -43,10 +43,35 @@ class StepFacts:
 
     @cached_property
     def launch_lag_ps(self) -> I64:
-        """Least time from the start of its call to the start of each kernel; see `latency`."""
-        latency = launch_latency(self.capture, self.join)
-        lag: I64 = latency.call_ps + latency.floor_ps
+        """Least time from the start of its call to the start of each kernel; see `latency`.
+
+        A call that lasts until its copy is done (to memory that is not pinned) does not say how
+        long the copy has to wait for it; the usual call stands in.
+        """
+        latency = launch_latency(self.capture, self.join, whole_device=True)
+        blocked = latency.has_launch & self.is_blocking[self.join.kernel_launch]
+        call_ps = np.where(
+            blocked, np.minimum(latency.call_ps, self.usual_call_ps), latency.call_ps
+        )
+        lag: I64 = call_ps + latency.floor_ps
         return lag
+
+    @cached_property
+    def is_blocking(self) -> Bools:
+        """Calls that return only after their work has ended; a last False for no call."""
+        kernels, calls = self.capture.kernels, self.capture.launches
+        launch = self.join.kernel_launch
+        known = np.flatnonzero((launch >= 0) & kernels.time_ok)
+        ends = np.full(len(calls) + 1, np.iinfo(np.int64).min, np.int64)
+        np.maximum.at(ends, launch[known], kernels.end_ps[known])
+        done = (ends[:-1] > calls.start_ps) & (ends[:-1] <= calls.end_ps)
+        return np.append(done, False)
+
+    @cached_property
+    def usual_call_ps(self) -> int:
+        """Median length of the calls that don't wait for their work; 0 without any."""
+        lengths = self.capture.launches.duration_ps[~self.is_blocking[:-1]]
+        return int(np.median(lengths)) if len(lengths) else 0
 
     @cached_property
     def dispatch_thread(self) -> int:

@@ -10,12 +10,13 @@ Edges, most certain first:
 - a kernel lasts as long as it did; a collective's transfer follows the latest start of its group;
 - a kernel follows the kernel before it on its stream; a graph launch is one unit there, and its
   kernels follow all of the unit before;
-- a kernel follows its launch call by the call and the latency seen on idle streams;
+- a kernel follows its launch call by the call and the latency seen on an idle GPU;
 - a collective on its own stream follows what was launched before it (XLA makes its stream wait),
   and what comes after its `-done` in the schedule follows the collective;
 - a kernel that starts right after another stream's kernel ended, for no other reason, follows it;
 - a call follows the call before it on its thread, and after a wait of the host for the GPU also
-  the kernel whose end the wait lasted for; after the copy of a loop's condition it follows that.
+  the kernel whose end the wait lasted for; after the copy of a loop's condition it follows that;
+  a call that outlasts its own work (a copy to memory that is not pinned) ends after it.
 """
 
 from __future__ import annotations
@@ -240,7 +241,12 @@ class _Builder:
         start, end = calls.start_ps[self.launch_rows], calls.end_ps[self.launch_rows]
         n_calls, first = len(self.launch_rows), 2 * self.n
         every = np.arange(n_calls)
-        self.edges.add(every + first, every + first + n_calls, end - start, Edge.CALL)
+        blocking = self.facts.is_blocking[self.launch_rows]
+        lasts = np.where(blocking, np.minimum(end - start, self.facts.usual_call_ps), end - start)
+        self.edges.add(every + first, every + first + n_calls, lasts, Edge.CALL)
+        awaited = np.flatnonzero((self.launch >= 0) & blocking[self.launch])
+        returned = self.launch[awaited] + first + n_calls
+        self.edges.add(awaited + self.n, returned, 0, Edge.SYNC)
         for part in _groups_of(thread):
             before, after = part[:-1], part[1:]
             clear = end[before] <= start[after]

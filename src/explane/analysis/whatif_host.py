@@ -74,10 +74,12 @@ def _without_events(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) 
     late = late_events(facts, step)
     for name in late.names():
         mine = late.of_event(name)
-        residual = graph.residual_ps.copy()
-        residual[mine.moment] -= mine.time_ps
-        rows = step.launches[mine.call].tolist()
-        filled = dict(zip(rows, mine.time_ps.tolist(), strict=True))
+        gone = np.zeros(len(graph), np.int64)
+        np.add.at(gone, mine.moment, mine.time_ps)
+        residual = graph.residual_ps - np.minimum(gone, np.maximum(graph.residual_ps, 0))
+        moment = np.unique(mine.moment)
+        rows = step.launches[moment - 2 * len(step.kernels)].tolist()
+        filled = dict(zip(rows, gone[moment].tolist(), strict=True))
         saved = sum(
             min(p.end_ps - p.start_ps, filled.get(p.launch, 0))
             for p in pieces

@@ -114,6 +114,7 @@ class Causes:
             longer.
         readback: The host waits for the step's result before it goes on.
         launch_ps: Every launch call takes this much longer.
+        transfers: False lets every collective end once its last GPU has joined.
         loop_waits: The host waits for each loop condition that is copied back to it, as XLA does;
             without, it launches on as if it knew, and the copies take no time.
         compile_steps, compile_ps: The step's function is compiled anew in these steps.
@@ -127,6 +128,7 @@ class Causes:
     collective_ps: int = 0
     readback: bool = False
     launch_ps: int = 0
+    transfers: bool = True
     loop_waits: bool = True
     compile_steps: tuple[int, ...] = ()
     compile_ps: int = 800 * PS_PER_MS
@@ -148,6 +150,7 @@ REMOVED: dict[str, dict[str, object]] = {
     "collective": {"collective_ps": 0},
     "readback": {"readback": False},
     "launch": {"launch_ps": 0},
+    "transfers": {"transfers": False},
     "loop_waits": {"loop_waits": False},
     "compile": {"compile_steps": ()},
 }

@@ -222,7 +222,7 @@ class Loop:
         return len(self._ends) >= self._scenario.steps_ahead
 
     def _with_causes(self, plan: Plan, draws: Draws) -> Draws:
-        """The straggler's kernels, the slow collective, copies of loop conditions."""
+        """The straggler's kernels, slow or free collectives, copies of loop conditions."""
         causes, duration = self._scenario.causes, draws.duration_ps.copy()
         if plan.program is not self._program:
             return draws
@@ -233,7 +233,9 @@ class Loop:
             own[compute] += np.round(own[compute] * share / 1000).astype(np.int64) * 1000
         if not causes.loop_waits:
             duration[:, _condition_copies(plan)] = 0
-        if causes.collective_ps:
+        if not causes.transfers:
+            duration[:, plan.of_kind(Kind.COLLECTIVE)] = 0
+        elif causes.collective_ps:
             duration[:, slow_collective(plan)] += causes.collective_ps
         return replace(draws, duration_ps=duration)
 

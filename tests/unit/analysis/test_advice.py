@@ -74,6 +74,20 @@ def test_overlaps_name_only_causes_that_are_there() -> None:
     assert table.row(0, named=True)["overlaps_with"] == "host_late; tiny_kernels"
 
 
+def test_a_lone_collective_keeps_its_rank_but_its_gain_is_open() -> None:
+    table = advice(
+        (1, "exposed_collective", "", 1000, 800, 800, 200),
+        (1, "copy", "", 1000, 900, 900, 100),
+    )
+    first = table.row(0, named=True)
+    assert (first["cause"], first["low_ps"], first["high_ps"]) == ("exposed_collective", 800, 1000)
+    several = advice(
+        (1, "exposed_collective", "", 1000, 800, 800, 200),
+        (1, "exposed_collective", "all-reduce", 1000, 900, 900, 150),
+    )
+    assert several["high_ps"].to_list() == [800, 900]
+
+
 def test_compilation_in_steps_is_held_against_steps_without() -> None:
     table = advice(compile_ps=[800, 0, 0], end_ps=[5000, 2000, 3000])
     row = table.row(0, named=True)
