@@ -5,7 +5,8 @@ host                   ├──── next_batch ────┤├call┤
                        |<- time before the call ->|   filled by next_batch
 
 An event that fills most of the time before one call also delays the other calls of its thread
-that come after it, however much else fills the time before them.
+that come after it, however much else fills the time before them. So do all outermost events
+between: what the host does one after the other.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
 def _with_shared(
     facts: StepFacts, calls: I64, rows: I64, since: I64, until: I64
 ) -> tuple[I64, I64]:
-    """The events that fill the time before calls, and those that also lie before other calls.
+    """The events that fill the time before calls, and others that lie before them.
 
     Args:
         facts: The capture and what is known of it.
@@ -108,7 +109,12 @@ def _with_shared(
     thread = facts.join.home_thread[calls].astype(np.int64)
     thread[known] = events.thread[rows[known]]
     thread[(rows < 0) & ~np.isin(thread, events.thread)] = facts.dispatch_thread
-    named = np.unique(rows[known])
+    outermost = [
+        _outermost(facts, t, int(since[thread == t].min()), int(until[thread == t].max()))
+        for t in np.unique(thread).tolist()
+        if t >= 0
+    ]
+    named = np.unique(np.concatenate([rows[known], *outermost]))
     longest = named[np.argsort(-events.duration_ps[named], kind="stable")[:_MOST_EVENTS]]
     after = np.minimum(events.end_ps[longest], until[:, None]) > np.maximum(
         events.start_ps[longest], since[:, None]
@@ -119,6 +125,26 @@ def _with_shared(
     )
     places, found = np.unique(pairs, axis=1)
     return places, found
+
+
+def _outermost(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
+    """Events of one thread between two moments that lie in no other one there.
+
+    Step markers and what encloses the whole time (the training loop itself) say nothing.
+    """
+    events = facts.capture.host_events
+    first, last = thread_bounds(facts.capture)
+    own = slice(int(first[thread]), int(last[thread]))
+    near = own.start + np.flatnonzero(
+        (events.start_ps[own] < end)
+        & (events.end_ps[own] > begin)
+        & ((events.start_ps[own] > begin) | (events.end_ps[own] < end))
+        & (events.step_num[own] < 0)
+        & (events.duration_ps[own] >= _LEAST_PS)
+    )
+    reach = np.maximum.accumulate(np.append(begin, events.end_ps[near]))[:-1]
+    found: I64 = near[events.end_ps[near] > reach] if len(near) else near
+    return found
 
 
 def _largest_inside(facts: StepFacts, rows: I64, since: I64, until: I64) -> I64:
