@@ -17,6 +17,7 @@ from explane.report.sections.context import Context
 from explane.report.sections.definitions import definition_table, definitions
 from explane.report.sections.findings import findings, idle
 from explane.report.sections.glance import glance, verdict_and_step
+from explane.report.sections.hosts import hosts
 from explane.report.sections.ops import attribution, ops
 from explane.report.sections.reconciliation import reconciliation
 from explane.report.sections.roofline import roofline
@@ -35,6 +36,9 @@ ATTRIBUTION_TABLES = ("kernels", "ops", "lines", "how", "selfcheck")
 def report_tables(investigation: Investigation, options: Options) -> dict[str, pl.DataFrame]:
     """All tables of a report in their written form, sorted by file stem."""
     tables = {**investigation.tables, **fact_tables(investigation)}
+    if "swimlane" in tables:  # it is for pictures alone
+        shown = tables["hosts"].filter("in_detail").select("host")
+        tables["swimlane"] = tables["swimlane"].join(shown, on="host", how="semi")
     if "ops" in tables:
         tables["scopes"] = scope_table(tables["ops"])
     if "lines" in tables:
@@ -71,6 +75,7 @@ def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> D
     sections: tuple[Section, ...] = (
         findings(context),
         verdict(context),
+        *hosts(context),
         reconciliation(context),
         streams(context),
         swimlanes(context, pixel_ps),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -16,6 +17,8 @@ from explane.report.charts.roofline import roofline_chart, roofline_points
 from explane.report.charts.scopes import scopes_chart
 from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
 from explane.report.html import SWIMLANES, PageCharts
+
+_BY_GPU: Final = ("roofline", "step_budgets", "streams", "swimlane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
 
 def descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
     """Vega-Lite of each chart that the tables have rows for, by stem."""
+    tables = _in_detail(tables)
     described: dict[str, dict[str, object]] = {}
     makers = {
         SWIMLANES: ("swimlane", swimlane_chart),
@@ -83,3 +87,16 @@ def _points(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     line = pl.col("source_file") + ":" + pl.col("source_line").cast(pl.String)
     known = ops.select(*key, "op_name", line.alias("line")).unique(key, keep="first")
     return points.join(known, on=key, how="left", maintain_order="left")
+
+
+def _in_detail(tables: Mapping[str, pl.DataFrame]) -> Mapping[str, pl.DataFrame]:
+    """The tables whose rows belong to a GPU with those of the processes shown in detail."""
+    if "hosts" not in tables or "in_detail" not in tables["hosts"].columns:
+        return tables
+    shown = tables["hosts"].filter(pl.col("in_detail") == 1).select("host")
+    return {
+        stem: table.join(shown, on="host", how="semi", maintain_order="left")
+        if stem in _BY_GPU and "host" in table.columns
+        else table
+        for stem, table in tables.items()
+    }

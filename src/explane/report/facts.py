@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from explane.analysis.host_table import host_figures, in_detail
 from explane.analysis.investigation import Investigation
 
 _HOSTS = {
@@ -35,10 +36,15 @@ def fact_tables(investigation: Investigation) -> dict[str, pl.DataFrame]:
         )
         for h in investigation.hosts
     ]
+    facts = pl.DataFrame(hosts, schema=_HOSTS, orient="row")
+    figures = host_figures([h.host for h in investigation.hosts], investigation.tables)
+    shown = pl.col("host").is_in(in_detail(figures)).alias("in_detail")
     sources = [(s.path, int(s.used), s.note) for s in investigation.sources]
     left_out = [(n.section, n.reason) for n in investigation.not_analysed]
     return {
-        "hosts": pl.DataFrame(hosts, schema=_HOSTS, orient="row"),
+        "hosts": facts.join(figures, on="host", how="left", maintain_order="left").with_columns(
+            shown
+        ),
         "sources": pl.DataFrame(sources, schema=_SOURCES, orient="row"),
         "not_analysed": pl.DataFrame(
             list(dict.fromkeys(left_out)), schema=_NOT_ANALYSED, orient="row"

@@ -33,7 +33,8 @@ def advice(context: Context) -> Section:
     columns = [c for c in columns if context.book.has_columns("advice", c.name)]
     names = ", ".join(f'"{c.name}"' for c in columns)
     host = ", host" if context.book.has_columns("advice", "host") else ""
-    sql = f'SELECT {names} FROM advice ORDER BY "rank", cause{host}'
+    rows = context.detail("advice") if host else "advice"
+    sql = f'SELECT {names} FROM {rows} ORDER BY "rank", cause{host}'
     note = Paragraph(
         spans(
             "Estimates: nothing was run. Each range spans two methods (the step played again "

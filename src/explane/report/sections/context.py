@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from explane.analysis.host_table import MOST_IN_DETAIL
 from explane.report.claims import Claim, ClaimBook, Column, Label, sql_text
 from explane.report.document import (
     Mark,
@@ -17,9 +19,13 @@ from explane.report.document import (
     spans,
     value_of,
 )
+from explane.report.sections.sql import added_up
 
 PAGE_ROWS = 200
 """Rows of a table that are claimed; the files hold all."""
+
+
+_DETAIL: Final = "SELECT host FROM hosts WHERE in_detail = 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,26 @@ class Context:
     def rows(self, sql: str) -> int:
         """How many rows a query has."""
         return self.book.query(sql).height
+
+    @property
+    def many(self) -> bool:
+        """Whether there are more processes than are shown one by one."""
+        return self.n_hosts > MOST_IN_DETAIL
+
+    @property
+    def only(self) -> str:
+        """What captions of tables and pictures of some processes end with."""
+        return " Processes in detail only." if self.many else ""
+
+    def detail(self, table: str) -> str:
+        """A table to select from, of many processes those that are shown in detail."""
+        if not self.many:
+            return table
+        return f"(SELECT * FROM {table} WHERE host IN ({_DETAIL})) AS {table}"
+
+    def whole(self, table: str) -> str:
+        """`ops`, `lines` or `trust` to select from, the rows of several processes added up."""
+        return table if self.n_hosts < 2 else added_up(table, self.book.tables[table].columns)
 
     def value(self, sql: str, unit: str, label: Label = Label.MEASURED) -> Printed:
         """A claimed value; `sql` gives one row with the column `value`."""
@@ -88,6 +114,8 @@ class Context:
         """
         shown = [c for c in columns if c.name != "host" or self.n_hosts > 1]
         grid = self.book.grid(sql, shown, PAGE_ROWS)
+        if _DETAIL in sql:
+            caption += self.only
         count = f"SELECT COUNT(*) AS value FROM ({sql}) AS counted"
         return Table(
             grid=grid,

@@ -29,16 +29,17 @@ def doubts(context: Context, *words: str) -> list[Block]:
     everything, own = _where(_EVERYTHING), f"{_where(words)} AND NOT ({_where(_EVERYTHING)})"
     severity = context.book.has_columns("trust", "severity")
     order = f"{'severity DESC, ' if severity else ''}{ITEM_ORDER}"
-    n = context.rows(f"SELECT 1 AS n FROM trust WHERE {own}")
+    trust = f"FROM {context.whole('trust')}"
+    n = context.rows(f"SELECT 1 AS n {trust} WHERE {own}")
     line: list[str | Span] = []
     for i in range(min(n, _MOST)):
-        row = f"FROM trust WHERE {own} ORDER BY {order} LIMIT 1 OFFSET {i}"
+        row = f"{trust} WHERE {own} ORDER BY {order} LIMIT 1 OFFSET {i}"
         line += ["; " if i else "", context.text(f"SELECT item AS value {row}", "prose")]
     if n > _MOST:
-        count = context.value(f"SELECT COUNT(*) AS value FROM trust WHERE {own}", "count")
+        count = context.value(f"SELECT COUNT(*) AS value {trust} WHERE {own}", "count")
         line += ["; of ", count, " such items these are the first"]
-    if context.any(f"SELECT 1 AS n FROM trust WHERE {everything}"):
-        count = context.value(f"SELECT COUNT(*) AS value FROM trust WHERE {everything}", "count")
+    if context.any(f"SELECT 1 AS n {trust} WHERE {everything}"):
+        count = context.value(f"SELECT COUNT(*) AS value {trust} WHERE {everything}", "count")
         line += ["; " if n else "", "doubts about every figure: ", count]
     if not line:
         return []

@@ -44,7 +44,8 @@ def _top(context: Context) -> list[Spans]:
     ):
         if not context.has(table):
             continue
-        row = f"FROM {table} WHERE {known} IS NOT NULL ORDER BY duration_ps DESC, {order} LIMIT 1"
+        rows = f"FROM {context.whole(table)} WHERE {known} IS NOT NULL"
+        row = f"{rows} ORDER BY duration_ps DESC, {order} LIMIT 1"
         if not context.any(f"SELECT 1 AS n {row}"):
             continue
         share = ratio("duration_ps", f"(SELECT SUM(duration_ps) FROM {table})")
@@ -87,7 +88,7 @@ def _trust(context: Context) -> list[Spans]:
     """The grave reasons to doubt the above: those by which conclusions may be wrong."""
     if not context.has("trust") or not context.book.has_columns("trust", "severity"):
         return []
-    where = "FROM trust WHERE severity >= 2"
+    where = f"FROM {context.whole('trust')} WHERE severity >= 2"
     n = context.rows(f"SELECT 1 AS n {where}")
     line: list[str | Span] = ["Conclusions may be wrong because of this: "]
     for i in range(min(n, _MOST_TRUST)):

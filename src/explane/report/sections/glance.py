@@ -137,13 +137,14 @@ def _how_sure(context: Context) -> Spans:
             "). ",
         ]
     if context.has("trust"):
+        trust = f"FROM {context.whole('trust')}"
         line += [
             "Doubts: ",
-            context.value("SELECT COUNT(*) AS value FROM trust", "count"),
+            context.value(f"SELECT COUNT(*) AS value {trust}", "count"),
             " (",
             Link("what can't be trusted", "trust"),
             "), first of all: ",
-            context.text(f"SELECT item AS value FROM trust ORDER BY {_gravity(context)}", "prose"),
+            context.text(f"SELECT item AS value {trust} ORDER BY {_gravity(context)}", "prose"),
             ".",
         ]
     return spans("How sure: ", *line) if line else ()

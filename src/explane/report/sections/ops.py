@@ -67,7 +67,7 @@ def _ops_table(context: Context) -> Block:
     sql = (
         f'SELECT host, {name} AS hlo_instruction, kind, "match", op_name, {LINE} AS line, '
         f"n_kernels, duration_ps, {ratio('duration_ps', total)} AS share{extra}, "
-        f"{op_key('program_id', *names)} AS op FROM ops "
+        f"{op_key('program_id', *names)} AS op FROM {context.whole('ops')} "
         "ORDER BY duration_ps DESC, host, program_id, hlo_instruction"
     )
     return context.table(
@@ -120,7 +120,7 @@ def _lines_table(context: Context) -> Block:
         f"SELECT lines.host AS host, COALESCE({line}, {_NO_LINE}) AS line, "
         f"lines.function AS function{code}, lines.n_kernels AS n_kernels, "
         f"lines.duration_ps AS duration_ps, {ratio('lines.duration_ps', total)} AS share{extra} "
-        f"FROM lines{join} ORDER BY duration_ps DESC, host, line, function"
+        f"FROM {context.whole('lines')}{join} ORDER BY duration_ps DESC, host, line, function"
     )
     return context.table(
         "lines",

@@ -50,8 +50,10 @@ def reconciliation(context: Context) -> Section:
         ("holds <> 'yes'", "Records that differ, or that are missing.", 40),
         ("holds = 'yes'", "Records that agree.", 15),
     ):
+        rows = context.detail("checks") if where == "holds = 'yes'" else "checks"
         sql = (
-            f"SELECT {names}, CAST({_RANK} AS BIGINT) AS gravity FROM checks WHERE {where} "
+            f"SELECT {names}, CAST({_RANK} AS BIGINT) AS gravity "
+            f"FROM {rows} WHERE {where} "
             'ORDER BY gravity, host, "check", "left", "right"'
         )
         if context.any(sql):

@@ -31,7 +31,7 @@ def roofline(context: Context, drawn: bool) -> Section:
                 spans(
                     "One point for each modelled instruction with arithmetic, sized by its time. "
                     "Roofs are dense peaks of the whole GPU from its spec sheet, or as you gave "
-                    "them."
+                    f"them.{context.only}"
                 ),
             )
         )
@@ -58,7 +58,9 @@ def _table(context: Context) -> Block:
     flagged = context.book.has_columns("roofline", "flag")
     flag = ", flag" if flagged else ""
     key = op_key("program_id", "hlo_instruction")
+    host = "host, " if context.book.has_columns("roofline", "host") else ""
     columns = [
+        *([context.column("host", "host", "name")] if host else []),
         context.column("hlo_instruction", "instruction", "name"),
         context.column("n_executions", "executions", "count"),
         context.column("flops", "work", "flop", Label.INFERRED),
@@ -72,11 +74,11 @@ def _table(context: Context) -> Block:
         *([context.column("flag", "flag", "prose")] if flagged else []),
     ]
     sql = (
-        "SELECT hlo_instruction, n_executions, flops, bytes, duration_ps, "
+        f"SELECT {host}hlo_instruction, n_executions, flops, bytes, duration_ps, "
         "CAST(flops AS DOUBLE) / NULLIF(duration_ps, 0) * 1e12 AS reached, peak_flops_per_s, "
-        f"peak_bytes_per_s, peak_ratio, bound{flag}, {key} AS op FROM roofline "
-        "WHERE flops IS NOT NULL "
-        "ORDER BY n_executions * duration_ps DESC, program_id, hlo_instruction"
+        f"peak_bytes_per_s, peak_ratio, bound{flag}, {key} AS op "
+        f"FROM {context.detail('roofline')} WHERE flops IS NOT NULL "
+        f"ORDER BY n_executions * duration_ps DESC, {host}program_id, hlo_instruction"
     )
     return context.table(
         "roofline",

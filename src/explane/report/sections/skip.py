@@ -26,12 +26,12 @@ def skip_figures(context: Context) -> Section:
     )
     blocks: list[Block] = [note]
     for unit, caption in (("ps", "Times."), ("count", "Counts.")):
-        if context.any(f"SELECT 1 AS n FROM ({_figures(unit)}) AS figures"):
+        if context.any(f"SELECT 1 AS n FROM ({_figures(context, unit)}) AS figures"):
             blocks.append(_table(context, unit, caption))
     return Section("skip", title, tuple(blocks), short)
 
 
-def _figures(unit: str) -> str:
+def _figures(context: Context, unit: str) -> str:
     """One row per figure: of a step, and of the whole capture where it has one."""
     return (
         "SELECT host, REPLACE(\"metric\", '_ps', '') AS figure, "
@@ -39,7 +39,8 @@ def _figures(unit: str) -> str:
         "MIN(CASE WHEN scope = 'step' THEN low END) AS least, "
         "MAX(CASE WHEN scope = 'step' THEN high END) AS most, "
         "SUM(CASE WHEN scope = 'step' THEN n END) AS number, "
-        f'MAX(CASE WHEN {_OF_CAPTURE} THEN "value" END) AS whole, definition FROM skip '
+        f'MAX(CASE WHEN {_OF_CAPTURE} THEN "value" END) AS whole, definition '
+        f"FROM {context.detail('skip')} "
         f"WHERE unit = '{unit}' AND (scope = 'step' OR ({_OF_CAPTURE})) "
         'GROUP BY host, "metric", definition'
     )
@@ -56,5 +57,5 @@ def _table(context: Context, unit: str, caption: str) -> Block:
         context.column("whole", "whole capture", unit),
         context.column("definition", "definition", "prose"),
     ]
-    sql = f"SELECT * FROM ({_figures(unit)}) AS figures ORDER BY host, figure"
+    sql = f"SELECT * FROM ({_figures(context, unit)}) AS figures ORDER BY host, figure"
     return context.table("skip", sql, columns, caption, text_rows=40)

@@ -40,7 +40,8 @@ def _steps(context: Context) -> list[Block]:
     ]
     sql = (
         f"SELECT host, device, COUNT(*) AS n, {_mean('duration')} AS mean, {parts}, "
-        f"{ratio('SUM(idle_ps)', 'SUM(duration_ps)')} AS idle_ratio {whole} "
+        f"{ratio('SUM(idle_ps)', 'SUM(duration_ps)')} AS idle_ratio "
+        f"FROM {context.detail('step_budgets')} WHERE complete = 1 "
         "GROUP BY host, device ORDER BY host, device"
     )
     return [
@@ -49,7 +50,7 @@ def _steps(context: Context) -> list[Block]:
             "Stacked bars of where the step of each GPU goes",
             spans(
                 "Where the mean step goes on each GPU. Compute beside communication counts as "
-                "compute: what is drawn as a collective or copy is exposed."
+                f"compute: what is drawn as a collective or copy is exposed.{context.only}"
             ),
         ),
         context.table(
@@ -83,7 +84,7 @@ def _devices(context: Context) -> list[Block]:
         context.column("exposed_copy_ps", "exposed copies", "ps"),
     ]
     names = ", ".join(column.name for column in columns)
-    sql = f"SELECT {names} FROM devices ORDER BY host, device"
+    sql = f"SELECT {names} FROM {context.detail('devices')} ORDER BY host, device"
     return [context.table("devices", sql, columns, "Each GPU over the whole capture.")]
 
 
@@ -100,7 +101,8 @@ def _streams(context: Context) -> list[Block]:
     parts = ", ".join(f"{part}_ps" for part in _PARTS)
     sql = (
         f"SELECT host, device, stream, span_ps, {parts}, n_kernels, "
-        f"{ratio('idle_ps', 'span_ps')} AS idle_ratio FROM streams ORDER BY host, device, stream"
+        f"{ratio('idle_ps', 'span_ps')} AS idle_ratio "
+        f"FROM {context.detail('streams')} ORDER BY host, device, stream"
     )
     gpus = "(SELECT DISTINCT host, device FROM streams) AS gpus"
     text = Paragraph(
@@ -116,6 +118,6 @@ def _streams(context: Context) -> list[Block]:
     picture = Picture(
         "budget",
         "Stacked bars of every GPU stream: compute, collectives, copies, fills and idle time",
-        spans("Where the span of each stream goes, over the whole capture."),
+        spans(f"Where the span of each stream goes, over the whole capture.{context.only}"),
     )
     return [text, picture, context.table("streams", sql, columns, "Budget of every stream.")]

@@ -37,13 +37,14 @@ def swimlanes(context: Context, pixel_ps: int) -> Section:
 def _picture(context: Context, pixel_ps: int) -> list[Block]:
     gpu = "FROM swimlane WHERE lane_kind = 'gpu'"
     n_events = context.value(f"SELECT COUNT(*) AS value {gpu}", "count")
+    own = " Each process has an axis of its own." if context.n_hosts > 1 else ""
     merged = f"SELECT COUNT(*) AS value {gpu} AND duration_ps < {pixel_ps}"
     caption = spans(
         "GPU events: ",
         n_events,
         ". Those too short for the picture are drawn merged: ",
         context.value(merged, "count"),
-        ". Grey is idle; the line under kernels is the critical path.",
+        f". Grey is idle; the line under kernels is the critical path.{own}{context.only}",
     )
     return [Picture("swimlanes", _PICTURE, caption)]
 
@@ -72,6 +73,7 @@ def _critical_path(context: Context) -> list[Block]:
                 ("critical_path", "critical path"), "The critical path was not analysed."
             )
         )
+    paths = context.detail("critical_path")
     columns = [
         context.column("kind", "kind", "word"),
         context.column("device", "GPU", "id"),
@@ -84,21 +86,21 @@ def _critical_path(context: Context) -> list[Block]:
     key = f"CASE WHEN device IS NOT NULL THEN {key} END"
     sql = (
         f"SELECT kind, device, what, {LINE} AS line, COUNT(*) AS n, SUM(duration_ps) AS time_ps, "
-        f"{key} AS op FROM critical_path "
+        f"{key} AS op FROM {paths} "
         "GROUP BY kind, device, what, source_file, source_line, program_id, hlo_instruction "
         "ORDER BY time_ps DESC, kind, device, what, line, op"
     )
-    total = context.value("SELECT SUM(duration_ps) AS value FROM critical_path", "ps")
+    total = context.value(f"SELECT SUM(duration_ps) AS value FROM {paths}", "ps")
     kinds = [
         context.column("kind", "kind", "word"),
         context.column("n", "times", "count"),
         context.column("time_ps", "time", "ps"),
         context.column("share", "share", "ratio"),
     ]
-    share = ratio("SUM(duration_ps)", "(SELECT SUM(duration_ps) FROM critical_path)")
+    share = ratio("SUM(duration_ps)", f"(SELECT SUM(duration_ps) FROM {paths})")
     by_kind = (
         f"SELECT kind, COUNT(*) AS n, SUM(duration_ps) AS time_ps, {share} AS share "
-        "FROM critical_path GROUP BY kind ORDER BY time_ps DESC, kind"
+        f"FROM {paths} GROUP BY kind ORDER BY time_ps DESC, kind"
     )
     table = context.table(
         "critical_path",
@@ -107,8 +109,11 @@ def _critical_path(context: Context) -> list[Block]:
         "What the critical path is made of.",
         [("what", "op", "op"), ("line", "line", "line")],
     )
+    lead = spans("The critical path is ", total, " long.", *_last(context))
+    if context.n_hosts > 1:
+        lead = spans("The critical paths of the processes shown add up to ", total, ".")
     return [
-        Paragraph(spans("The critical path is ", total, " long.", *_last(context))),
+        Paragraph(lead),
         context.table("critical_path", by_kind, kinds, "The critical path by kind."),
         table,
     ]
@@ -167,7 +172,8 @@ def _stragglers(context: Context) -> list[Block]:
         context.column("doing_ps", "for", "ps"),
     ]
     sql = (
-        "SELECT host, device, n_operations, caused_wait_ps, doing, doing_ps FROM stragglers "
+        "SELECT host, device, n_operations, caused_wait_ps, doing, doing_ps "
+        f"FROM {context.detail('stragglers')} "
         "ORDER BY caused_wait_ps DESC, host, device"
     )
     caption = "GPUs that the others waited for."

@@ -26,7 +26,7 @@ def trust(context: Context) -> Section:
         host = "host" if context.book.has_columns("trust", "host") else "NULL AS host"
         sql = (
             f'SELECT {host}, item, "count" AS n, gpu_time_ps, gpu_time_ratio, why, affects '
-            f"FROM trust ORDER BY {order}{ITEM_ORDER}"
+            f"FROM {context.whole('trust')} ORDER BY {order}{ITEM_ORDER}"
         )
         caption = "Gravest first."
         blocks.append(context.table("trust", sql, columns, caption, text_rows=40))

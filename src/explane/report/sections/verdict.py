@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from explane.analysis.host_table import MOST_IN_DETAIL
+from explane.report.claims import sql_text
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
 from explane.report.sections.causes import meaning
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
 from explane.report.sections.sql import WHOLE_STEPS, ratio, spread
-
-_MOST_HOSTS = 4
 
 
 def verdict_lines(context: Context) -> list[Spans]:
@@ -18,8 +18,10 @@ def verdict_lines(context: Context) -> list[Spans]:
     if not context.has("verdict"):
         return [spans("Verdict withheld: it was not analysed.")]
     n = int(context.book.query("SELECT COUNT(*) AS n FROM verdict")["n"][0])
+    if n > MOST_IN_DETAIL:
+        return _by_verdict(context)
     lines = []
-    for i in range(min(n, _MOST_HOSTS)):
+    for i in range(n):
         row = f"FROM verdict ORDER BY host, verdict LIMIT 1 OFFSET {i}"
         line: list[str | Span] = ["Verdict"]
         if context.n_hosts > 1:
@@ -27,9 +29,33 @@ def verdict_lines(context: Context) -> list[Spans]:
         line += [": ", context.text(f"SELECT verdict AS value {row}", "verdict"), ". "]
         reason = context.text(f"SELECT reason AS value {row}", "prose")
         lines.append(spans(*line, *([reason] if reason.raw else [])))
-    if n > _MOST_HOSTS:
-        count = context.value("SELECT COUNT(*) AS value FROM verdict", "count")
-        lines.append(spans("These are the first of ", count, " processes; the table has all."))
+    return lines
+
+
+def _by_verdict(context: Context) -> list[Spans]:
+    """One line per verdict: how many processes have it, and the reason of the first."""
+    each = "SELECT verdict, COUNT(*) AS n, MIN(host) AS host FROM verdict GROUP BY verdict"
+    total = context.value("SELECT COUNT(*) AS value FROM verdict", "count")
+    lines = []
+    for i in range(context.rows(each)):
+        row = f"({each}) AS each ORDER BY n DESC, verdict LIMIT 1 OFFSET {i}"
+        host = context.book.query(f"SELECT host FROM {row}")["host"][0]
+        lines.append(
+            spans(
+                "Verdict for ",
+                context.value(f"SELECT n AS value FROM {row}", "count"),
+                " of ",
+                total,
+                " processes: ",
+                context.text(f"SELECT verdict AS value FROM {row}", "verdict"),
+                ". On ",
+                context.text(f"SELECT host AS value FROM {row}"),
+                ": ",
+                context.text(
+                    f"SELECT reason AS value FROM verdict WHERE host = {sql_text(host)}", "prose"
+                ),
+            )
+        )
     return lines
 
 
@@ -101,7 +127,8 @@ def _shares(context: Context) -> list[Block]:
     if not parts:
         return []
     each = " UNION ALL ".join(
-        f"SELECT host, '{part}' AS part, '{words}' AS meaning, {part}_ratio AS share FROM verdict"
+        f"SELECT host, '{part}' AS part, '{words}' AS meaning, {part}_ratio AS share "
+        f"FROM {context.detail('verdict')}"
         for part, words in parts.items()
     )
     columns = [
@@ -139,7 +166,7 @@ def _steps(context: Context) -> list[Block]:
     sql = (
         f"SELECT host, device, COUNT(*) AS n, SUM(complete) AS whole, "
         f"QUANTILE_DISC({length}, 0.5) AS median, MIN({length}) AS least, MAX({length}) AS most "
-        "FROM steps GROUP BY host, device ORDER BY host, device"
+        f"FROM {context.detail('steps')} GROUP BY host, device ORDER BY host, device"
     )
     return [context.table("steps", sql, columns, "Step length by GPU, over complete steps.")]
 
