@@ -2,11 +2,12 @@
 
 The range of an estimate goes over two methods and over the steps that were played: *replay* plays
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
-critical path away. Below it half the span of the replayed lengths is added, for the noise that is
+critical path away. Below it the span of the replayed lengths is added, for the noise that is
 left without the cause; above it half the span of the steps as they are, if that is more: where a
-cause makes the steps differ, a part of it may stay. Played steps much shorter or longer than the
-median step are left out: they do other work. Nothing was run: every estimate is inferred, and
-every knob is a hypothesis.
+cause makes the steps differ, a part of it may stay. For a late host it is the whole span where
+the host waits for each step: as long as it does, it can't hide what is left of its work. Played
+steps much shorter or longer than the median step are left out: they do other work. Nothing was
+run: every estimate is inferred, and every knob is a hypothesis.
 
 Causes may share time; those that do are named in `overlaps_with`, and their savings must not be
 added up.
@@ -89,8 +90,9 @@ def advice_table(
         steps: Step table, for compilation.
     """
     causes = _even(whatif, median_step).filter(pl.col("cause") != UNCHANGED)
+    waits = bool((causes["cause"] == "readback").any())
     rows = [
-        _row(host, str(cause), str(what), part, median_step, evidence)
+        _row(host, (str(cause), str(what)), part, median_step, evidence, waits=waits)
         for (cause, what), part in causes.group_by(["cause", "what"], maintain_order=True)
     ]
     rows += _recompile(host, steps, evidence)
@@ -128,21 +130,24 @@ def _own(cause: str, what: str, parted: set[str]) -> set[str]:
 
 def _row(
     host: str,
-    cause: str,
-    what: str,
+    part_of: tuple[str, str],
     part: pl.DataFrame,
     median_step: int,
     evidence: Mapping[str, str],
+    *,
+    waits: bool,
 ) -> tuple[object, ...] | None:
-    """One cause; its time is that on the critical path, else what both methods save."""
+    """One cause, or a part of it; its time is that on the path, else what both methods save."""
+    cause, what = part_of
     rows = part.filter(pl.col("step") == median_step)
     if not rows.height:
         return None
     row = rows.row(0, named=True)
     both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
-    noise = _noise_ps(part["replay_ps"])
+    noise = _span_ps(part["replay_ps"])
     low = min(both) - noise
-    more = max(noise, _noise_ps(part["step_ps"]))
+    more = _span_ps(part["step_ps"]) // (1 if waits and cause == "host_late" else 2)
+    more = max(noise, more)
     high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + more
     saved = row["on_path_ps"] or _replayed(row)
     text = CAUSE_TEXTS[cause]
@@ -170,9 +175,9 @@ def _even(whatif: pl.DataFrame, median_step: int) -> pl.DataFrame:
     return whatif.filter((pl.col("step_ps") - length).abs() <= ODD_RATIO * length)
 
 
-def _noise_ps(lengths: pl.Series) -> int:
-    """How much some lengths differ: half their span."""
-    return int(str((lengths.max() - lengths.min()) // 2)) if len(lengths) > 1 else 0  # type: ignore[operator]
+def _span_ps(lengths: pl.Series) -> int:
+    """Longest less shortest."""
+    return int(str(lengths.max() - lengths.min())) if len(lengths) else 0  # type: ignore[operator]
 
 
 def _recompile(

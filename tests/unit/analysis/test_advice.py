@@ -34,7 +34,7 @@ def test_ranges_go_over_methods_and_steps_and_carry_the_steps_own_noise() -> Non
     )
     row = table.row(0, named=True)
     assert (row["rank"], row["cause"], row["critical_path_ps"]) == (1, "copy", 120)
-    assert (row["low_ps"], row["high_ps"]) == (880 - 5, 910 + 20)
+    assert (row["low_ps"], row["high_ps"]) == (880 - 10, 910 + 20)
     assert (row["replay_ps"], row["subtraction_ps"], row["n_steps"]) == (900, 880, 2)
     assert row["evidence"] == "most in MemcpyD2D"
 
@@ -45,7 +45,14 @@ def test_a_cause_that_makes_steps_differ_keeps_the_least_sharp_and_the_most_care
         (2, "host_late", "", 1400, 410, 408, 990),
     )
     row = table.row(0, named=True)
-    assert (row["low_ps"], row["high_ps"]) == (398 - 5, 410 + 200)
+    assert (row["low_ps"], row["high_ps"]) == (398 - 10, 410 + 200)
+
+
+def test_a_late_host_that_waits_for_each_step_may_keep_the_whole_span() -> None:
+    late = [(1, "host_late", "", 1000, 400, 398, 600), (2, "host_late", "", 1400, 410, 408, 990)]
+    waits = (1, "readback", "", 1000, 500, 500, 500)
+    table = advice(*late, waits).filter(pl.col("cause") == "host_late")
+    assert table.select("low_ps", "high_ps").row(0) == (398 - 10, 410 + 400)
 
 
 def test_what_is_sure_to_save_more_comes_first_and_upper_bounds_come_last() -> None:
