@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+LONGEST_QUERY = 160
+"""Letters of a query that are printed; claims.json has it whole."""
+
 
 def figures(claims: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Each claim and each row of a printed table: how to quote it, and its query."""
@@ -31,9 +34,10 @@ def figures(claims: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield " | ".join(cells), grid["sql"]
 
 
-def one_line(text: str) -> str:
-    """Text without control characters and with single spaces."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+def one_line(text: str, longest: int = 10_000) -> str:
+    """Text without control characters and with single spaces, cut where it is longer."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def main() -> int:
@@ -50,7 +54,7 @@ def main() -> int:
         return 1
     for text, query in found:
         if all(word.lower() in f"{text} {query}".lower() for word in chosen.words):
-            print(one_line(text), "<-", one_line(query))
+            print(one_line(text), "<-", one_line(query, LONGEST_QUERY))
     return 0
 
 

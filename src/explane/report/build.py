@@ -10,7 +10,7 @@ from explane.analysis.investigation import Investigation
 from explane.options import Options
 from explane.report.claims import ClaimBook
 from explane.report.document import Block, Bullets, Document, Section, Span, spans
-from explane.report.facts import fact_tables
+from explane.report.facts import fact_tables, verdict_parts
 from explane.report.scopes import scope_table
 from explane.report.sections.advice import advice
 from explane.report.sections.context import Context
@@ -44,6 +44,8 @@ def report_tables(investigation: Investigation, options: Options) -> dict[str, p
     if "lines" in tables:
         folder = options.source_dir if options.show_source else None
         tables["line_texts"] = line_texts(tables["lines"], folder)
+    if "verdict" in tables:
+        tables["verdict_parts"] = verdict_parts(tables["verdict"])
     tables["definitions"] = definition_table()
     return {stem: written(tables[stem]) for stem in sorted(tables)}
 

@@ -17,6 +17,19 @@ _HOSTS = {
     "partial": pl.Int64,
     "simulated": pl.Int64,
 }
+_PARTS = {
+    "compute": "a compute kernel runs",
+    "collective": "a collective moves data and no compute kernel runs",
+    "peer_late": "a collective waits for a GPU that has more work",
+    "peer_host_late": "a collective waits for a GPU whose host launched late",
+    "copy": "only copies or fills run",
+    "host_late": "idle: the host launched late",
+    "launch_call_long": "idle: launch calls took long",
+    "gap": "idle: short pauses between queued kernels",
+    "unexplained": "idle: nothing on record explains it",
+}
+"""Parts of the time that the verdict rests on; together they are all of it."""
+
 _SOURCES = {"path": pl.String, "used": pl.Int64, "note": pl.String}
 _NOT_ANALYSED = {"section": pl.String, "reason": pl.String}
 
@@ -50,3 +63,23 @@ def fact_tables(investigation: Investigation) -> dict[str, pl.DataFrame]:
             list(dict.fromkeys(left_out)), schema=_NOT_ANALYSED, orient="row"
         ),
     }
+
+
+def verdict_parts(verdict: pl.DataFrame) -> pl.DataFrame:
+    """Table `verdict_parts`: one row per process and part of the time.
+
+    Args:
+        verdict: `verdict` table; parts that it has no share of are left out.
+    """
+    rows = [
+        verdict.select(
+            "host",
+            pl.lit(part).alias("part"),
+            pl.col(f"{part}_ratio").alias("share"),
+            pl.lit(meaning).alias("meaning"),
+        )
+        for part, meaning in _PARTS.items()
+        if f"{part}_ratio" in verdict.columns
+    ]
+    schema = {"host": pl.String, "part": pl.String, "share": pl.Float64, "meaning": pl.String}
+    return pl.concat(rows) if rows else pl.DataFrame(schema=schema)

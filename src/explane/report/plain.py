@@ -5,7 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from explane.report.document import Block, Bullets, Code, Paragraph, Printed, Reason, Spans
+from explane.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Link,
+    Paragraph,
+    Printed,
+    Reason,
+    Span,
+    Spans,
+    Text,
+)
 from explane.report.markdown import WrittenText
 
 WIDTH = 96
@@ -49,7 +60,27 @@ def plain_lines(blocks: Sequence[Block]) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _without_links(line: Spans) -> Spans:
+    """A line without links in brackets, which lead nowhere in plain text."""
+    kept: list[Span] = []
+    rest: list[Span] = list(line)
+    for i, span in enumerate(rest):
+        before = _prose(kept[-1]) if kept else ""
+        after = _prose(rest[i + 1]) if i + 1 < len(rest) else ""
+        if isinstance(span, Link) and before.endswith(" (") and after.startswith(")"):
+            kept[-1] = Text(before.removesuffix(" ("))
+            rest[i + 1] = Text(after.removeprefix(")"))
+        else:
+            kept.append(span)
+    return tuple(kept)
+
+
+def _prose(span: Span) -> str:
+    return span.text if isinstance(span, Text) else ""
+
+
 def _text(line: Spans) -> str:
+    line = _without_links(line)
     return "".join(
         span.text if isinstance(span, Printed) else span.text.replace("`", "") for span in line
     )
@@ -61,7 +92,7 @@ def _wrapped(line: Spans, mark: str, printed: list[tuple[str, str]]) -> list[str
     A line with a sentence for a value stays whole.
     """
     words = []
-    for span in line:
+    for span in _without_links(line):
         if isinstance(span, Printed):
             printed.append((span.text, span.ref))
             words.append(span.text.replace(" ", _GLUE))

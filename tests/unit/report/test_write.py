@@ -306,3 +306,10 @@ def test_doubts_about_every_figure_are_counted_and_not_repeated(tmp_path: Path) 
     assert "steps are inferred ; doubts about every figure: 2. See" in verdict
     assert "first of all: a check fails: copies." in text
     assert "Who knows?" not in text
+
+
+def test_plain_text_has_no_links_that_lead_nowhere(report: Path) -> None:
+    text = " ".join((report / "summary.txt").read_text().split())
+    assert "of all kernel time. - The Python line" in text
+    assert "fail. Doubts: 1, first of all: steps are inferred" in text
+    assert "(operations and lines)" not in text

@@ -62,7 +62,7 @@ def _qualified(context: Context) -> list[Spans]:
         return [spans("Both captures are of the same work, as far as can be told.")]
     count = context.value(f"SELECT COUNT(*) AS value {grave}", "count")
     link = Link("can they be compared", "comparable")
-    return [spans("Checks that qualify the comparison: ", count, "; see ", link, ".")]
+    return [spans("Checks that qualify the comparison: ", count, " (", link, ").")]
 
 
 def _verdicts(context: Context) -> list[Spans]:
@@ -89,7 +89,7 @@ def _step(context: Context) -> list[Spans]:
         spans("A step takes ", *a, " in A and ", *b, " in B."),
         spans(
             "Difference of the step: ", difference, " or ", change, " (the ranges allow ", low,
-            " to ", high, "), ", noise, "; see ", Link("steps", "steps"), ".",
+            " to ", high, "), ", noise, " (", Link("steps", "steps"), ").",
         ),
     ]  # fmt: skip
 
@@ -104,7 +104,7 @@ def _measures(context: Context) -> list[Spans]:
         a, b = (context.value(f"SELECT {side} AS value {row}", unit) for side in ("a", "b"))
         what = context.text(f"SELECT definition AS value {row}", "prose")
         of = f" (of {_unit(context)} on a GPU): "
-        lines.append(spans(what, of, b, " in B, ", a, " in A; see ", Link("steps", "steps"), "."))
+        lines.append(spans(what, of, b, " in B, ", a, " in A (", Link("steps", "steps"), ")."))
     return lines
 
 
@@ -118,8 +118,8 @@ def _largest(context: Context) -> list[Spans]:
         a = context.value(f"SELECT a AS value {row}", "ps")
         b = context.value(f"SELECT b AS value {row}", "ps")
         lines.append(
-            spans(name, " takes ", b, f" of {_unit(context)} on a GPU in B, ", a, " in A; see ",
-                  Link("operations", "ops"), ".")
+            spans(name, " takes ", b, f" of {_unit(context)} on a GPU in B, ", a, " in A (",
+                  Link("operations", "ops"), ").")
         )  # fmt: skip
     return lines
 
@@ -136,7 +136,7 @@ def _changed_work(context: Context) -> list[Spans]:
             time = context.value(f"SELECT SUM({side}) AS value {where}", "ps")
             link = Link("new and vanished work", "changed")
             middle = f" of {_unit(context)} on a GPU; operations, by origin: "
-            lines.append(spans(words, time, middle, count, "; see ", link, "."))
+            lines.append(spans(words, time, middle, count, " (", link, ")."))
     return lines
 
 
@@ -151,7 +151,7 @@ def _outcomes(context: Context) -> list[Spans]:
         row = f"FROM ({sql}) AS o LIMIT 1 OFFSET {i}"
         line += [", " if i else "", context.text(f"SELECT outcome AS value {row}", "word"), " "]
         line.append(context.value(f"SELECT n AS value {row}", "count"))
-    return [spans(*line, "; see ", Link("predictions", "predictions"), ".")]
+    return [spans(*line, " (", Link("predictions", "predictions"), ").")]
 
 
 def comparable(context: Context) -> Section:

@@ -81,7 +81,7 @@ def _attributed(context: Context) -> list[Spans]:
             f"SELECT {ratio(part, 'SUM(duration_ps)')} AS value FROM how", "ratio"
         )
         line += [", " if i else "", f"{meaning} (`{word}`) ", share]
-    return [spans(*line, "; ", Link("how kernels were attributed", "attribution"), ".")]
+    return [spans(*line, " (", Link("how kernels were attributed", "attribution"), ").")]
 
 
 def _trust(context: Context) -> list[Spans]:

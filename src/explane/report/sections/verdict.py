@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from explane.analysis.host_table import MOST_IN_DETAIL
 from explane.report.claims import sql_text
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
@@ -107,45 +105,20 @@ def verdict(context: Context) -> Section:
     return Section("verdict", "Verdict and cause", tuple(blocks), "Verdict")
 
 
-_PARTS: Final = {
-    "compute": "a compute kernel runs",
-    "collective": "a collective moves data and no compute kernel runs",
-    "peer_late": "a collective waits for a GPU that has more work",
-    "peer_host_late": "a collective waits for a GPU whose host launched late",
-    "copy": "only copies or fills run",
-    "host_late": "idle: the host launched late",
-    "launch_call_long": "idle: launch calls took long",
-    "gap": "idle: short pauses between queued kernels",
-    "unexplained": "idle: nothing on record explains it",
-}
-"""Parts of the time that the verdict rests on; together they are all of it."""
-
-
 def _shares(context: Context) -> list[Block]:
     """The shares that decided, the largest first; parts that take no time are left out."""
-    parts = {part: words for part, words in _PARTS.items() if _has_part(context, part)}
-    if not parts:
+    shown = f"FROM {context.detail('verdict_parts')} WHERE share > 0"
+    if not context.has("verdict_parts") or not context.any(f"SELECT 1 AS n {shown}"):
         return []
-    each = " UNION ALL ".join(
-        f"SELECT host, '{part}' AS part, '{words}' AS meaning, {part}_ratio AS share "
-        f"FROM {context.detail('verdict')}"
-        for part, words in parts.items()
-    )
     columns = [
         context.column("host", "process", "name"),
         context.column("part", "part", "word"),
         context.column("share", "share of the time", "ratio"),
         context.column("meaning", "in this part", "prose"),
     ]
-    sql = (
-        f"SELECT host, part, share, meaning FROM ({each}) AS parts WHERE share > 0 "
-        "ORDER BY host, share DESC, part"
-    )
-    return [context.table("verdict", sql, columns, "Where the time goes, and what decided.")]
-
-
-def _has_part(context: Context, part: str) -> bool:
-    return context.has("verdict") and context.book.has_columns("verdict", f"{part}_ratio")
+    sql = f"SELECT host, part, share, meaning {shown} ORDER BY host, share DESC, part"
+    caption = "Where the time goes, and what decided."
+    return [context.table("verdict_parts", sql, columns, caption)]
 
 
 def _steps(context: Context) -> list[Block]:
@@ -236,9 +209,10 @@ def top_cause(context: Context) -> Spans:
         line += [" during ", event]
     time = context.value(f"SELECT t AS value {row}", "ps")
     total = context.value(f"SELECT SUM(idle.duration_ps) AS value FROM {_IN_STEPS}", "ps")
+    words = meaning(cause.raw).removeprefix(": ")
     return spans(
         *line,
-        f"{meaning(cause.raw)}; ",
+        f" ({words}): " if words else ": ",
         time,
         " of ",
         total,
