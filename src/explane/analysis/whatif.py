@@ -20,19 +20,22 @@ stays as it was. With nothing changed the graph plays back the measured step exa
     tiny_kernels         kernels shorter than `TINY_PS` start at once behind the one before
 
 and for groups of kernels that the caller names (`kernel_groups`: at their roofline, in lower
-precision, without rematerialisation, …) with each kernel shortened to a share of its time.
+precision, without rematerialisation, …) with each kernel shortened to a share of its time. What
+GPUs could do less of leaves no step shorter than the host's own work where that sets the pace
+(`host_pace`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from explane.analysis.critical_path import Piece, critical_pieces
 from explane.analysis.event_graph import replay
+from explane.analysis.host_pace import host_pace_ps
 from explane.analysis.step_facts import StepFacts
 from explane.analysis.step_graph import StepGraph, build_step_graph
 from explane.analysis.whatif_change import Change
@@ -104,10 +107,11 @@ def play_step(
     step = build_step_graph(facts, window.rows, window.start_ps)
     pieces = critical_pieces(facts, step, window.length_ps)
     graph, n = step.graph, len(step.kernels)
+    pace_ps = host_pace_ps(facts, step, pieces, window.length_ps)
     changes = [
         Change(UNCHANGED, "", graph.lag_ps, graph.residual_ps, 0, 0, n),
         *host_changes(facts, step, pieces),
-        *device_changes(facts, step, pieces, groups or {}),
+        *(replace(c, least_ps=pace_ps) for c in device_changes(facts, step, pieces, groups or {})),
     ]
     return PlayedStep(window, step, pieces, tuple(_row(step, window, c) for c in changes))
 
