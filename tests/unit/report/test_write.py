@@ -313,3 +313,24 @@ def test_plain_text_has_no_links_that_lead_nowhere(report: Path) -> None:
     assert "of all kernel time. - The Python line" in text
     assert "fail. Doubts: 1, first of all: steps are inferred" in text
     assert "(operations and lines)" not in text
+
+
+def test_causes_that_are_the_same_time_stand_once_at_the_head(tmp_path: Path) -> None:
+    whole = investigation()
+    first = whole.tables["advice"].with_columns(pl.lit("readback").alias("overlaps_with"))
+    others = [
+        first.with_columns(
+            pl.lit(rank).alias("rank").cast(first["rank"].dtype),
+            pl.lit(cause).alias("cause"),
+            pl.lit(overlaps).alias("overlaps_with"),
+            pl.col("high_ps") + 1_000_000,
+        )
+        for rank, cause, overlaps in ((2, "readback", "host_late"), (3, "copy", ""))
+    ]
+    advice = pl.concat([first, *others])
+    with OutputFolder(tmp_path / "out") as folder:
+        write_report(replace(whole, tables={**whole.tables, "advice": advice}), folder)
+    head = (tmp_path / "out" / "report.md").read_text().split("## Findings")[0]
+    assert head.count("To change") == 2
+    assert "(host_late)" in head
+    assert "(copy)" in head

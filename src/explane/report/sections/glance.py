@@ -13,7 +13,13 @@ from explane.report.sections.doubts import ITEM_ORDER
 from explane.report.sections.sql import ratio
 from explane.report.sections.verdict import step_line, verdict_lines
 
+Estimate = list[int]
+"""Step as it is, least and most without the cause, in picoseconds."""
+
 _MOST_CHANGES: Final = 3
+_SAME_RATIO: Final = 0.01
+"""Estimates that differ by no more of the step are taken as the same."""
+
 _OF_THE_HEAD: Final = ("every figure", "all totals", "verdict", "what to change", "step time")
 """What the head of the report rests on, as the trust list names it."""
 
@@ -53,7 +59,11 @@ def _not_measured(context: Context) -> list[Spans]:
 
 
 def _changes(context: Context) -> list[Spans]:
-    """The first causes with what the step could come to; one line for those that are the same."""
+    """The first causes with what the step could come to.
+
+    Of causes that share their time and save the same, as a late host and the read-back that made
+    it late, only the first is shown.
+    """
     if not context.has("advice"):
         return []
     lines: list[Spans] = []
@@ -65,16 +75,25 @@ def _changes(context: Context) -> list[Spans]:
                 ": the estimates below rest on records that can't carry a verdict.",
             )
         )
-    seen: set[tuple[object, ...]] = set()
+    shown: list[tuple[str, Estimate]] = []
     for row in causes(context):
-        estimate = context.book.query(f"SELECT step_ps, low_ps, high_ps {row}").row(0)
-        if estimate in seen:
+        *estimate, cause, overlaps = context.book.query(
+            f"SELECT step_ps, low_ps, high_ps, cause, overlaps_with {row}"
+        ).row(0)
+        shared = str(overlaps).split("; ")
+        if any(other in shared and _same(estimate, saved) for other, saved in shown):
             continue
-        seen.add(estimate)
+        shown.append((str(cause), estimate))
         lines.append(_change(context, row, estimate))
-        if len(seen) == _MOST_CHANGES:
+        if len(shown) == _MOST_CHANGES:
             break
     return lines
+
+
+def _same(estimate: Estimate, other: Estimate) -> bool:
+    """Whether two causes save the same, as far as it matters."""
+    limit_ps = estimate[0] * _SAME_RATIO
+    return all(abs(a - b) <= limit_ps for a, b in zip(estimate, other, strict=True))
 
 
 def _withheld(context: Context) -> bool:
@@ -83,7 +102,7 @@ def _withheld(context: Context) -> bool:
     )
 
 
-def _change(context: Context, row: str, estimate: tuple[int, int, int]) -> Spans:
+def _change(context: Context, row: str, estimate: Estimate) -> Spans:
     """What to change, what a step would take then, and how much less that is."""
     step_ps, _, high_ps = estimate
     cause = context.text(f"SELECT cause AS value {row}", "word")
