@@ -334,3 +334,19 @@ def test_causes_that_are_the_same_time_stand_once_at_the_head(tmp_path: Path) ->
     assert head.count("To change") == 2
     assert "(host_late)" in head
     assert "(copy)" in head
+
+
+@pytest.mark.parametrize("with_advice", [True, False])
+def test_a_withheld_verdict_asks_for_a_better_capture_first(
+    tmp_path: Path, with_advice: bool
+) -> None:
+    whole = investigation()
+    withheld = whole.tables["verdict"].with_columns(pl.lit("withheld").alias("verdict"))
+    advice = whole.tables["advice"] if with_advice else whole.tables["advice"].clear()
+    tables = {**whole.tables, "verdict": withheld, "advice": advice}
+    with OutputFolder(tmp_path / "out") as folder:
+        write_report(replace(whole, tables=tables), folder)
+    head = (tmp_path / "out" / "report.md").read_text().split("## Findings")[0]
+    asks = head.index("Before you change anything, [take a better capture](#captures).")
+    assert ("rest on records that can't carry a verdict" in head) == with_advice
+    assert head.find("To change") > asks if with_advice else "To change" not in head

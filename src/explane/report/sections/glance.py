@@ -64,17 +64,14 @@ def _changes(context: Context) -> list[Spans]:
     Of causes that share their time and save the same, as a late host and the read-back that made
     it late, only the first is shown.
     """
-    if not context.has("advice"):
-        return []
     lines: list[Spans] = []
     if _withheld(context):
-        lines.append(
-            spans(
-                "Before you change anything, ",
-                Link("take a better capture", "captures"),
-                ": the estimates below rest on records that can't carry a verdict.",
-            )
-        )
+        why = " The estimates below rest on records that can't carry a verdict."
+        better = Link("take a better capture", "captures")
+        end = f".{why}" if context.has("advice") else "."
+        lines.append(spans("Before you change anything, ", better, end))
+    if not context.has("advice"):
+        return lines
     shown: list[tuple[str, Estimate]] = []
     for row in causes(context):
         *estimate, cause, overlaps = context.book.query(
