@@ -34,6 +34,18 @@ GRAPHS_OFF_TEXT = ("commandbuffer disabled when profiling", "(disabled for profi
 """Host texts of XLA when it runs a graph op by op because a profiler is active (lower case)."""
 
 
+_CHECKS_OF_LOSS = (
+    "every launch has its kernels",
+    "launches of ",
+    "kernels per step are constant",
+    "compute kernels are the same",
+    "collective kernels are the same",
+    "memcpy kernels are the same",
+    "GPU records cover",
+)
+"""Beginnings of the checks that fail where the collector lost kernels."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrustItem:
     """One thing that can't be trusted.
@@ -259,14 +271,20 @@ def _coverage(inputs: TrustInputs) -> Iterator[TrustItem]:
 
 def _failed_checks(inputs: TrustInputs) -> Iterator[TrustItem]:
     """Checks of the reconciliation that don't hold."""
+    lost = _more_records(inputs.record)
     for row in inputs.checks.filter(pl.col("holds") == "no").iter_rows(named=True):
         yield TrustItem(
-            f"records disagree: {row['check']}",
+            f"a check fails: {row['check']}",
             None,
             None,
             f"{row['left']} against {row['right']}; {row['note']}".rstrip("; "),
             "every figure that uses these records",
             2,
+            *(
+                ("Which kernels are missing, and how long do they take?", lost)
+                if row["check"].startswith(_CHECKS_OF_LOSS)
+                else ()
+            ),
         )
 
 

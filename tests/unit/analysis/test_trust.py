@@ -133,8 +133,21 @@ def test_failed_checks_are_carried_over() -> None:
     row = ("every kernel joins one launch", "no", "9", "7", "", "node")
     checks = pl.DataFrame([row], schema=CHECK_SCHEMA, orient="row")
     item = only(inputs(checks=checks))
-    assert item.item == "records disagree: every kernel joins one launch"
+    assert item.item == "a check fails: every kernel joins one launch"
     assert item.why.startswith("9 against 7")
+    assert item.question == ""
+
+
+def test_checks_that_fail_where_kernels_were_lost_ask_for_all_of_them() -> None:
+    rows = [
+        (f"kernels per step are constant, GPU {d}", "no", "9", "7", "", "node") for d in (0, 1)
+    ]
+    checks = pl.DataFrame(rows, schema=CHECK_SCHEMA, orient="row")
+    captures = new_capture_table("node", trust_items(inputs(checks=checks)))
+    assert captures["question"].to_list() == [
+        "Which kernels are missing, and how long do they take?"
+    ]
+    assert captures["capture"][0].startswith("a capture of fewer steps, or ")
 
 
 def test_tables_have_ratios_of_all_time_and_questions_once() -> None:
