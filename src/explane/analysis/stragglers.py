@@ -28,7 +28,8 @@ class Stragglers:
 
     Attributes:
         devices: Their ordinals.
-        kernels: Indices (in the step's kernels) of their compute kernels that other GPUs have too.
+        kernels: Indices (in the step's kernels) of their kernels that other GPUs have too,
+            collectives apart.
         usual_ps: What each of them would take if its GPU were as fast as the others; shape of
             `kernels`. On a GPU that is always slow its own duration, with what is special of this
             run, times the usual ratio of its instruction; on one that is late in this step the
@@ -80,7 +81,7 @@ def _usual_here(facts: StepFacts, rows: I64) -> npt.NDArray[np.float64]:
             "duration": kernels.duration_ps[rows],
         }
     ).filter(
-        pl.Series((kernels.kind[rows] == Kind.COMPUTE) & (attribution.instruction[rows] >= 0))
+        pl.Series((kernels.kind[rows] != Kind.COLLECTIVE) & (attribution.instruction[rows] >= 0))
     )
     occurrence = pl.int_range(pl.len()).over("device", "instruction")
     group = ["instruction", "occurrence"]
