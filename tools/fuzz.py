@@ -30,6 +30,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.ends: Counter[tuple[str, str]] = Counter()
+        self.said_s = time.monotonic()
         self.most: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     def add(self, event: dict[str, float | str]) -> None:
@@ -38,6 +39,12 @@ class Tally:
         self.ends[command, str(event["end"])] += 1
         for i, key in enumerate(("seconds", "grown_mib")):
             self.most[command][i] = max(self.most[command][i], float(event.get(key, 0)))
+
+    def say_now_and_then(self, n_done: int) -> None:
+        """Tells standard error how far it is, once a minute."""
+        if time.monotonic() - self.said_s >= 60:
+            self.said_s = time.monotonic()
+            print(f"{n_done} mutants, {self.wrong()} wrong", file=sys.stderr)
 
     def wrong(self) -> int:
         """Runs that ended in none of the right ways."""
@@ -99,6 +106,7 @@ def _run_worker(
             seed = max(seed, event["seed"])
             if "end" in event:
                 tally.add(event)
+                tally.say_now_and_then(seed - arguments.seed)
     if not n_lines:
         raise SystemExit(f"the child does not start: exit {child.returncode}")
     if began is None:

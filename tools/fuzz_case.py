@@ -21,7 +21,7 @@ _CHEAP = (
     *("info", "verdict", "attribute", "verdict", "annotate", "attribute", "verdict", "pprof"),
     *("info", "attribute", "verdict", "perfetto", "annotate", "attribute", "verdict"),
 )
-COMMANDS = (*_CHEAP, "report", *_CHEAP, "compare")
+COMMANDS = (*_CHEAP, *_CHEAP, "report", *_CHEAP, *_CHEAP, "compare")
 """Each as often as it is cheap; the ones that draw are the rarest."""
 
 RIGHT_ENDS = ("done", "partial", "refused")
