@@ -17,8 +17,18 @@ from explane.options import Options
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Scenario
 from explane.synth.simulate import simulate, write_capture
-from tests.builders import Space
-from tests.field.made import Job, analysed, program, rows, steps_of, written
+from tests.builders import Hlo, HloComputation, HloModule, Space
+from tests.field.made import (
+    Job,
+    analysed,
+    fusion,
+    program,
+    rows,
+    steps_of,
+    stored,
+    verdict,
+    written,
+)
 
 HOSTILE = (
     "void cutlass::Kernel2<a, b>(c)",
@@ -28,6 +38,21 @@ HOSTILE = (
     "pipe|back`tick",
     "=HYPERLINK(1)",
     "+1+1",
+    "\uff1d1+1",
+    "\t=cmd|' /C calc'!A0",
+    "\r=1+1",
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "{{7*7}}${7*7}{% raw %}",
+    "]]>-->",
+    "# heading",
+    "```",
+    "http://evil.example/x",
+    "a//b/",
+    "\x1b[31mred",
+    "\u2028\u200b",
+    "12.5 ms",
+    "NaN",
     "-2",
     "@SUM(A1)",
     "\u202egpj.exe",
@@ -41,11 +66,20 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    job = Job(modules=[program(HOSTILE)])
+    """The names are those of kernels, instructions, scopes, source files and host events."""
+    x = Hlo("x", "parameter", parameter_number=0)
+    body = [
+        fusion(name, op_name=f"jit(step)/{name}", source=(f"/home/{name}.py", 1 + i))
+        for i, name in enumerate(HOSTILE)
+    ]
+    module = HloModule(HOSTILE[3], [HloComputation("main", [x, *body])], program_id=3)
+    job = Job(modules=[stored(module)], errors=["<b>|two\nlines"], warnings=["=1+1"])
+    job.thread.name = "<i>thread</i>|`"
     for step in range(4):
-        job.step(step, 1000 + 1000 * step, 990)
+        job.step(step, 1000 + 2000 * step, 1990)
         for i, name in enumerate(HOSTILE):
-            job.kernel(name, 1100 + 1000 * step + 40 * i, 30)
+            job.kernel(name, 1100 + 2000 * step + 50 * i, 30)
+            job.event(name, 1100 + 2000 * step + 50 * i + 33, 6)
     return written(job.space(), tmp_path_factory.mktemp("hostile"))
 
 
@@ -68,7 +102,7 @@ def test_no_cell_is_a_formula(hostile: tuple[Path, str]) -> None:
     for path in out.rglob("*.csv"):
         for one in csv_rows(path):
             for cell in one:
-                if cell[:1] in "=@+" and len(cell) > 1:
+                if cell[:1] in "=@+\t\r\uff1d\uff0b\uff0d\uff20" and len(cell) > 1:
                     pytest.fail(f"{path.name}: {cell[:40]}")
                 assert not re.match(r"-(?!\d)", cell), path.name
 
@@ -97,7 +131,8 @@ def test_the_page_runs_no_foreign_script(hostile: tuple[Path, str]) -> None:
     out, text = hostile
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
-    assert "<script>alert" not in re.sub(r"`[^`]*`", "", text)
+    assert "<img src=x" not in page
+    assert not re.search(r"(?<!\\)<(?:script|img)", re.sub(r"`[^`]*`", "", text))
     assert "Content-Security-Policy" in page
     assert "\u202e" not in re.sub(r"<[^>]*>", "", page)  # attributes keep the name as it is
     assert "\u202e" not in text
@@ -146,6 +181,19 @@ def test_one_execution_has_no_spread_and_no_nan(tmp_path: Path) -> None:
             assert not {"nan", "inf", "-inf", "NaN", "None"} & set(one), path.name
     assert not re.search(r"\bnan\b|\binf\b", text, re.IGNORECASE)
     assert "no collective kernels are in the capture" in text
+
+
+def test_gpus_without_any_host_record_have_a_whole_report(tmp_path: Path) -> None:
+    """Executions of a labelled program, and not one launch call to go with them."""
+    job = Job()
+    for step in range(12):
+        for i, name in enumerate(("a_fusion", "b_fusion", "c_fusion")):
+            job.kernel(name, 1000 + 100 * step + 30 * i, 25, launch=False)
+    out, text = written(job.space(host=False), tmp_path)
+    assert "tklqt_ps |" not in text
+    assert app.check(out).problems == ()
+    full = analysed(job.space(), tmp_path / "with_host")
+    assert verdict(full)["verdict"] != "host-bound"
 
 
 def test_every_empty_section_says_why(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ class _Builder:
         blocking = self.facts.is_blocking[self.launch_rows]
         lasts = np.where(blocking, np.minimum(end - start, self.facts.usual_call_ps), end - start)
         self.edges.add(every + first, every + first + n_calls, lasts, Edge.CALL)
-        awaited = np.flatnonzero((self.launch >= 0) & blocking[self.launch])
+        awaited = np.flatnonzero(np.append(blocking, False)[self.launch])  # -1: no launch
         returned = self.launch[awaited] + first + n_calls
         self.edges.add(awaited + self.n, returned, 0, Edge.SYNC)
         for part in _groups_of(thread):

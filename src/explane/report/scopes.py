@@ -29,8 +29,11 @@ def scope_table(ops: pl.DataFrame) -> pl.DataFrame:
     """
     if ops.height == 0:
         return pl.DataFrame(schema=SCHEMA)
+    # A scope without a name is none: `a//b` is `a/b`.
+    name = pl.col("op_name").str.replace_all("/+", "/").str.strip_chars("/")
+    named = pl.when(name == "").then(None).otherwise(name).fill_null(NO_SCOPE)
     leaves = ops.select(
-        pl.col("op_name").fill_null(NO_SCOPE).str.split("/").list.head(MOST_DEPTH).alias("parts"),
+        named.str.split("/").list.head(MOST_DEPTH).alias("parts"),
         "duration_ps",
     )
     deepest = int(leaves["parts"].list.len().max() or 1)  # type: ignore[arg-type]

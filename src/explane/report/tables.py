@@ -4,10 +4,11 @@ Written form, the same for both: truth values are 0 and 1; NaN and infinite numb
 an empty text is missing; a NUL is U+FFFD. In CSV an empty field is a missing value, lines end
 with a line feed, and fields with a comma, quote or line break are quoted.
 
-A spreadsheet runs a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return as a
-formula. In CSV such a text gets one apostrophe in front, and so does one that begins with
-apostrophes followed by such a character; taking one apostrophe from every text that matches
-`'+[=+\-@\t\r]` gives the stored text back. Parquet holds the text itself.
+A spreadsheet runs a text that begins with `=`, `+`, `-`, `@` (also in full width), a tab or a
+carriage return as a formula. In CSV such a text gets one apostrophe in front, and so does one that
+begins with apostrophes followed by such a character; taking one apostrophe from every text that
+matches `'+[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]` gives the stored text back. Parquet holds the text
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 import polars as pl
 
-_RUNS_IN_SPREADSHEET: Final = r"^'*[=+\-@\t\r]"
+_RUNS_IN_SPREADSHEET: Final = r"^'*[=+\-@\t\r\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 
 COLUMN_KINDS: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
     "integer": pl.Int64,

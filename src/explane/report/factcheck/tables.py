@@ -12,7 +12,7 @@ import polars as pl
 from explane.report.claims_file import TableFile
 
 _TYPES: Final = {"integer": pl.Int64, "number": pl.Float64, "text": pl.String}
-_DISARMED: Final = r"^'('*[=+\-@\t\r])"
+_DISARMED: Final = r"^'('*[=+\-@\t\r\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
 
 
 def read_csv(path: Path, columns: dict[str, str]) -> pl.DataFrame:
