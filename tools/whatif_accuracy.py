@@ -3,7 +3,8 @@
 For each cause and seed a step is simulated with the cause and without it. The capture with the
 cause is analysed as any other; the estimate holds when the true step without the cause lies in
 its range. The size is what the replay saves in the median step, against the true difference of
-this very step with the cause and without it. Prints a Markdown table:
+this very step with the cause and without it (the median over the GPUs, which end a step at
+slightly different times). Prints a Markdown table:
 
     python tools/whatif_accuracy.py [--seeds N] [--program TITLE ...] [--cause NAME ...]
         [--also NAME] [--devices N] [--branches] [--no-markers] [--jobs N]
@@ -20,7 +21,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +114,8 @@ def trial(case: Case, title: str, also: Case | None, base: Scenario, seed: int) 
     saves = pl.col("step_ps") - pl.max_horizontal("replay_ps", "subtraction_ps")
     less = saves < row["step_ps"] - max(row["replay_ps"], row["subtraction_ps"])
     before = (pl.col("rank") < row["rank"]) & ~pl.col("cause").is_in(shared) & less
-    lengths = [_lengths(meta) for meta in (made.meta, without)]
-    number = min(lengths[0], key=lambda step: abs(lengths[0][step] - row["step_ps"]))
+    now, then = (_lengths(meta) for meta in (made.meta, without))
+    _, number = min(now, key=lambda key: abs(now[key] - row["step_ps"]))
     return Trial(
         now_ps=row["step_ps"],
         truth_ps=int(without["step_ps"]),
@@ -123,7 +123,7 @@ def trial(case: Case, title: str, also: Case | None, base: Scenario, seed: int) 
         high_ps=row["high_ps"],
         replay_ps=row["replay_ps"],
         subtraction_ps=row["subtraction_ps"],
-        size_ps=lengths[0][number] - lengths[1][number],
+        size_ps=statistics.median_low([now[k] - then[k] for k in now if k[1] == number]),
         found_ps=row["step_ps"] - row["replay_ps"],
         rank=1 + advice.filter(before)["cause"].n_unique(),
     )
@@ -144,10 +144,11 @@ def _row_of(case: Case, advice: pl.DataFrame) -> dict[str, Any] | None:
     )
 
 
-def _lengths(meta: Mapping[str, Any]) -> dict[int, int]:
-    """Length of each step but the first, from the end of the one before."""
-    ends = [int(step["end_ps"]) for step in meta["step_times"]]
-    return {number: end - before for number, (before, end) in enumerate(pairwise(ends), 1)}
+def _lengths(meta: Mapping[str, Any]) -> dict[tuple[int, int], int]:
+    """Length of each step but the first on each device, from the end of the one before."""
+    ends = {(int(s["device"]), int(s["step"])): int(s["end_ps"]) for s in meta["step_times"]}
+    before = {key: ends.get((key[0], key[1] - 1)) for key in ends}
+    return {key: ends[key] - earlier for key, earlier in before.items() if earlier is not None}
 
 
 def lines(
