@@ -30,7 +30,11 @@ def loops_on_the_gpu(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece])
     residual[waited] = np.minimum(residual[waited], usual)
     calls = set(step.launches[following].tolist())
     saved = time_of_kernels(pieces, step.kernels[copies])
+    launch = facts.join.kernel_launch
     saved += sum(
-        p.end_ps - p.start_ps for p in pieces if p.launch in calls and p.kind == "host_late"
+        p.end_ps - p.start_ps
+        for p in pieces
+        if (p.launch in calls and p.kind == "host_late")
+        or (p.kind == "launch_latency" and p.kernel >= 0 and int(launch[p.kernel]) in calls)
     )
     yield Change("while_readback", "", lag, residual, saved, saved, int(copies.sum()))

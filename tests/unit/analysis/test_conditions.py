@@ -73,9 +73,9 @@ def test_the_path_goes_through_the_copy_and_the_host_to_the_next_iteration() -> 
     assert times["memcpy"] == 6 * US
     assert times["host_late"] == 20 * US  # ten after each copy
     replay, left, on_path = rows["while_readback"]
-    # Subtraction: without six of copies and twenty of the host; the replay then also has no
-    # launch latency between the iterations: three bodies, one after the other.
-    assert (left, on_path) == (70 * US, 26 * US)
+    # Without six of copies, twenty of the host, and twice five from its call to the next body:
+    # three bodies, one after the other.
+    assert (left, on_path) == (60 * US, 36 * US)
     assert replay == 60 * US
 
 
