@@ -49,10 +49,11 @@ def _straggler(stragglers: pl.DataFrame) -> str:
     if not most.height:
         return ""
     shares = [
-        f"GPU {device} for {caused_ps / total_ps:.0%}"
+        f"GPU {device} ({caused_ps / total_ps:.0%})"
         for device, caused_ps in most.select("device", "caused_wait_ps").iter_rows()
     ]
-    return f"of the waiting in collectives {', '.join(shares)}; meanwhile: {most['doing'][0]}"
+    meanwhile = f"meanwhile GPU {most['device'][0]}: {most['doing'][0]}"
+    return f"the others wait in collectives for {', '.join(shares)}; {meanwhile}"
 
 
 def _compiled_again(kernels: pl.DataFrame) -> str:

@@ -61,8 +61,7 @@ def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> D
     context = _context(book)
     gpus = book.query("SELECT DISTINCT gpu FROM hosts WHERE gpu IS NOT NULL ORDER BY gpu")
     subtitle: list[str | Span] = [
-        "Processes: ",
-        context.value("SELECT COUNT(*) AS value FROM hosts", "count"),
+        *_processes(context),
         "; GPU events on ",
         context.value("SELECT SUM(n_active_devices) AS value FROM hosts", "count"),
         " of ",
@@ -92,6 +91,13 @@ def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> D
         definitions(context),
     )
     return Document("What this capture says", spans(*subtitle, "."), glance(context), sections)
+
+
+def _processes(context: Context) -> list[str | Span]:
+    """The process by its name, or how many there are."""
+    if context.n_hosts == 1 and context.has("hosts"):
+        return ["Process ", context.text("SELECT host AS value FROM hosts")]
+    return ["Processes: ", context.value("SELECT COUNT(*) AS value FROM hosts", "count")]
 
 
 def attribution_summary(book: ClaimBook) -> tuple[str, tuple[Block, ...]]:

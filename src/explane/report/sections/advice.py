@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explane.report.claims import Label, sql_text
-from explane.report.document import Block, Bullets, Paragraph, Section, Spans, spans
+from explane.report.document import Block, Bullets, Paragraph, Printed, Section, Spans, spans
 from explane.report.sections.causes import action, meaning
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import doubts
@@ -75,6 +75,16 @@ def of_what(context: Context, row: str) -> Spans:
     return spans(", ", what) if what.raw else ()
 
 
+def seen(context: Context, row: str) -> Printed | None:
+    """What was seen of a cause, unless that is no more than what it is about."""
+    if not context.book.has_columns("advice", "evidence"):
+        return None
+    evidence = context.text(f"SELECT evidence AS value {row}", "prose")
+    what = "".join(span.raw for span in of_what(context, row) if isinstance(span, Printed))
+    repeats = what != "" and evidence.raw.endswith(what)
+    return evidence if evidence.raw and not repeats else None
+
+
 def _one(context: Context, row: str) -> list[Block]:
     """What to try, evidence, assumption and proof of one cause."""
     cause = context.text(f"SELECT cause AS value {row}", "word")
@@ -85,10 +95,11 @@ def _one(context: Context, row: str) -> list[Block]:
         ("assumption", "Assumes: ", "prose"),
         ("proof", "It worked if: ", "prose"),
     ):
-        if context.book.has_columns("advice", column):
+        text = seen(context, row) if column == "evidence" else None
+        if column != "evidence" and context.book.has_columns("advice", column):
             text = context.text(f"SELECT {column} AS value {row}", unit)
-            if text.raw:
-                items.append(spans(word, text))
+        if text and text.raw:
+            items.append(spans(word, text))
     words = action(cause.raw)
     head = f"{words[0].upper()}{words[1:]} ("
     title = spans(head, cause, *of_what(context, row), f"{meaning(cause.raw)})")

@@ -45,7 +45,7 @@ _ACTIONS: Final = {
     "low_rate": "bring slow kernels nearer to the roofline",
     "layout": "avoid moving and converting data",
     "donation": "donate buffers",
-    "remat": "compute less again",
+    "remat": "recompute less",
     "readback": "don't wait for results in each step",
     "while_readback": "keep loop conditions on the GPU",
     "python_tracer": "capture without the Python tracer",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from explane.report.claims import Label
-from explane.report.document import Block, Bullets, Link, Paragraph, Printed, Span, Spans, spans
-from explane.report.sections.advice import causes, of_what
+from explane.report.document import Block, Bullets, Link, Paragraph, Span, Spans, spans
+from explane.report.sections.advice import causes, of_what, seen
 from explane.report.sections.causes import action
 from explane.report.sections.context import Context
 from explane.report.sections.doubts import ITEM_ORDER
@@ -130,11 +130,9 @@ def _change(context: Context, row: str, estimate: Estimate) -> Spans:
     else:
         line += ["A step would take ", low, " at best instead of ", now, ", that is ", most]
         line += [" less; perhaps nothing is gained (inferred, not run)."]
-    if context.book.has_columns("advice", "evidence"):
-        evidence = context.text(f"SELECT evidence AS value {row}", "prose")
-        known = [span.raw for span in of_what(context, row) if isinstance(span, Printed)]
-        new = evidence.raw and not any(evidence.raw.endswith(what) for what in known)
-        line += [" Seen: ", evidence, "."] if new else []
+    evidence = seen(context, row)
+    if evidence:
+        line += [" Seen: ", evidence, "."]
     return spans(*line)
 
 
