@@ -12,6 +12,7 @@ from explane.report.charts.render import to_svg, to_vega
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import Written
 from explane.report.document import Document, spans
+from explane.report.drawable import why_not_drawable
 from explane.report.factcheck.page import read_page
 from explane.report.html import PageCharts, to_html
 from explane.report.markdown import to_markdown
@@ -89,7 +90,9 @@ def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str,
 
 
 def _charts(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:
-    charts = {}
+    charts: dict[str, dict[str, object]] = {}
+    if why_not_drawable():
+        return charts
     if tables["differences"].filter(pl.col("measure") == "idle").height:
         charts["steps"] = step_chart(tables["differences"])
     if tables["compared_lines"].height:

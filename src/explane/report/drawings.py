@@ -16,6 +16,7 @@ from explane.report.charts.render import to_svg, to_vega
 from explane.report.charts.roofline import roofline_chart, roofline_points
 from explane.report.charts.scopes import scopes_chart
 from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
+from explane.report.drawable import why_not_drawable
 from explane.report.html import SWIMLANES, PageCharts
 
 _BY_GPU: Final = ("roofline", "step_budgets", "streams", "swimlane")
@@ -42,7 +43,7 @@ def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
     Args:
         tables: Written tables by file stem.
     """
-    described = descriptions(tables)
+    described = {} if why_not_drawable() else descriptions(tables)
     pictures = {stem: to_svg(description) for stem, description in described.items()}
     charts = {stem: to_vega(d) for stem, d in described.items() if stem != SWIMLANES}
     if SWIMLANES not in described:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import orjson
 import polars as pl
 
-from explane.analysis.investigation import Investigation, ProgramFile
+from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
 from explane.options import Options
 from explane.report import claims_file
 from explane.report.build import (
@@ -20,6 +21,7 @@ from explane.report.build import (
 )
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import TableFile, Written
+from explane.report.drawable import why_not_drawable
 from explane.report.factcheck.page import read_page
 from explane.report.facts import fact_tables
 from explane.report.filenames import safe_file_name
@@ -51,6 +53,10 @@ def write_report(
     """
     from explane.report.drawings import draw  # only here are pictures drawn: Altair loads slowly
 
+    not_drawn = why_not_drawable()
+    if not_drawn:
+        left_out = (*investigation.not_analysed, NotAnalysed("pictures", not_drawn))
+        investigation = replace(investigation, not_analysed=left_out)
     tables = report_tables(investigation, options or Options())
     record = Written()
     places = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
