@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from explane.analysis.check_doubts import affected_by
 from explane.analysis.columns import plain_texts
 from explane.analysis.coverage import small_window
 from explane.capture.model import HostCapture, NoteKind
@@ -278,7 +279,7 @@ def _failed_checks(inputs: TrustInputs) -> Iterator[TrustItem]:
             None,
             None,
             f"{row['left']} against {row['right']}; {row['note']}".rstrip("; "),
-            "every figure that uses these records",
+            affected_by(str(row["check"])),
             2,
             *(
                 ("Which kernels are missing, and how long do they take?", lost)
