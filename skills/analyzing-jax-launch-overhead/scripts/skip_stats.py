@@ -21,6 +21,7 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from heapq import merge
 from operator import add
 from pathlib import Path
 
@@ -136,29 +137,40 @@ def rest(text):
     return events
 
 
+SMALL = {"kind": "b", "device": "i", "thread": "i", "name": "i", "label": "i", "module": "i"}
+
+
 class Table:
     """Columns of equal length: machine numbers, one array each; `end` once it is sorted."""
 
     def __init__(self, *names):
         self.names = names
         for name in names:
-            setattr(self, name, array("q"))
+            setattr(self, name, array(SMALL.get(name, "q")))
+        self.appends = [getattr(self, name).append for name in names]
 
     def __len__(self):
         return len(self.start)
 
     def add(self, *values):
         """One row."""
-        for name, value in zip(self.names, values):
-            getattr(self, name).append(value)
+        for append, value in zip(self.appends, values):
+            append(value)
 
-    def sort(self, key):
-        """Rows by a key, file order among equals."""
-        order = sorted(range(len(self)), key=key)
+    def sort(self, *keys):
+        """Rows by some columns, `-name` falling, file order among equals."""
+        order = list(range(len(self)))
+        for key in reversed(keys):  # one after the other: a key of several takes much memory
+            order.sort(key=getattr(self, key.lstrip("-")).__getitem__, reverse=key[0] == "-")
         for name in self.names:
             column = getattr(self, name)
-            setattr(self, name, array("q", (column[row] for row in order)))
-        self.end = array("q", map(add, self.start, self.length))
+            setattr(self, name, array(column.typecode, map(column.__getitem__, order)))
+        self.end, self.appends = array("q", map(add, self.start, self.length)), None
+
+    def rows_of(self, column, value):
+        """Rows with a value of the column that the table is sorted by first."""
+        values = getattr(self, column)
+        return range(bisect_left(values, value), bisect_right(values, value))
 
 
 class Trace:
@@ -172,40 +184,38 @@ class Trace:
         self.launches = Table("thread", "start", "length", "name", "correlation")
         self.events = Table("thread", "start", "length", "name", "step")
         self.processes, self.lines, self.threads = {}, {}, {}
-        self.kinds, self.n_events, self.n_python = {}, 0, 0
+        self.kinds, self.streams, self.n_events, self.n_python = {}, {}, 0, 0
         unplaced = []
         for batch in batches(path):
             for event in batch:
                 self.take(event, unplaced)
         for event in unplaced:
             self.take(event, None)
-        self.kernels.sort(self.kernel_key)
-        self.launches.sort(lambda row: (self.launches.start[row], self.launches.thread[row]))
-        events = self.events
-        events.sort(lambda r: (events.thread[r], events.start[r], -events.length[r]))
-
-    def kernel_key(self, row):
-        """Sort key of kernels: device, start, stream."""
-        kernels = self.kernels
-        return kernels.device[row], kernels.start[row], kernels.stream[row]
+        self.kernels.sort("device", "start", "stream")
+        self.launches.sort("start", "thread")
+        self.events.sort("thread", "start", "-length")
 
     def code(self, text):
         """Number of a text."""
-        if text not in self.codes:
-            self.codes[text] = len(self.texts)
+        found = self.codes.get(text)
+        if found is None:
+            found = self.codes[text] = len(self.texts)
             self.texts.append(text)
-        return self.codes[text]
+        return found
 
     def take(self, event, unplaced):
         """One trace event; those of a process that is not named yet are put off."""
         phase = event.get("ph") if isinstance(event, dict) else None
         if phase == "M":
             self.describe(event)
-        elif phase == "X" and picoseconds(event.get("ts")) is not None:
-            process = self.processes.get(number(event.get("pid")))
+        elif phase == "X":
+            start, pid = picoseconds(event.get("ts")), number(event.get("pid"))
+            process = self.processes.get(pid)
+            if start is None:
+                return
             if process is not None:
                 self.n_events += 1
-                self.place(event, process)
+                self.place(event, process, start, pid)
             elif unplaced is not None:
                 unplaced.append(event)
 
@@ -220,11 +230,13 @@ class Trace:
         elif event.get("name") == "thread_name":
             self.lines.setdefault((number(event.get("pid")), number(event.get("tid"))), name)
 
-    def place(self, event, process):
+    def place(self, event, process, start, pid):
         """A complete event to its table."""
-        start, length = picoseconds(event["ts"]), picoseconds(event.get("dur")) or 0
+        if process == "other":
+            return
+        length = picoseconds(event.get("dur")) or 0
         length = 0 if length == 1 else length  # XLA writes at least 1 ps
-        line, args = (number(event["pid"]), number(event.get("tid"))), arguments(event)
+        line, args = (pid, number(event.get("tid"))), arguments(event)
         name, correlation = str(event.get("name", "")), number(args.get("correlation_id"))
         if process == "host":
             thread = self.threads.setdefault(line, len(self.threads))
@@ -234,7 +246,7 @@ class Trace:
                 self.n_python += name.startswith("$")
                 step = number(args.get("step_num"))
                 self.events.add(thread, start, length, self.code(name), step)
-        elif process != "other" and not NO_STREAM.match(self.lines.get(line, "")):
+        elif self.is_stream(line):
             kind = self.kind(name, args)
             if kind is not None:
                 label, module = (
@@ -244,6 +256,13 @@ class Trace:
                 graph = number(args.get("cuda_graph_id"))
                 fields = (self.code(name), kind, correlation, label, graph, module)
                 self.kernels.add(process, line[1], start, length, *fields)
+
+    def is_stream(self, line):
+        """Whether a line of a GPU holds what ran on it, by its name."""
+        name = self.lines.get(line, "")
+        if name not in self.streams:
+            self.streams[name] = not NO_STREAM.match(name)
+        return self.streams[name]
 
     def kind(self, name, args):
         """Number of a kernel's kind in KINDS; None for markers."""
@@ -284,6 +303,8 @@ def picoseconds(microseconds):
 
 def number(text):
     """A whole number given as text or number, as 64 bits with sign; -1 for anything else."""
+    if text is None:
+        return -1
     try:
         value = int(text)
     except (TypeError, ValueError, OverflowError):
@@ -296,41 +317,64 @@ def number(text):
 # ------------------------------------------------------------------------------------ intervals
 
 
+class Parts:
+    """Disjoint intervals, sorted: two arrays instead of a list of pairs."""
+
+    def __init__(self):
+        self.starts, self.ends = array("q"), array("q")
+
+    def __len__(self):
+        return len(self.starts)
+
+    def __iter__(self):
+        return zip(self.starts, self.ends)
+
+    def add(self, start, end):
+        """One interval that begins after all others."""
+        self.starts.append(start)
+        self.ends.append(end)
+
+
 def union(parts):
     """Disjoint intervals, sorted, that cover the same time."""
-    joined = []
-    for start, end in sorted(map(tuple, parts)):
+    joined, late = Parts(), []
+    starts, ends = joined.starts, joined.ends
+    for start, end in parts:
         if end <= start:
             continue
-        if joined and start <= joined[-1][1]:
-            joined[-1][1] = max(joined[-1][1], end)
+        if not starts or start > ends[-1]:
+            joined.add(start, end)
+        elif start >= starts[-1]:
+            ends[-1] = max(ends[-1], end)
         else:
-            joined.append([start, end])
-    return joined
+            late.append((start, end))
+    return union(sorted([*joined, *late])) if late else joined
 
 
 def covered(parts, start, end):
     """Time of [start, end) that disjoint sorted intervals cover."""
-    total, place = 0, max(bisect_right(parts, [start]) - 1, 0)
-    while place < len(parts) and parts[place][0] < end:
-        total += max(min(end, parts[place][1]) - max(start, parts[place][0]), 0)
+    starts, ends = parts.starts, parts.ends
+    total, place = 0, max(bisect_right(starts, start) - 1, 0)
+    while place < len(starts) and starts[place] < end:
+        total += max(min(end, ends[place]) - max(start, starts[place]), 0)
         place += 1
     return total
 
 
 def subtract(left, right):
     """Disjoint sorted intervals of `left` without those of `right`."""
-    kept, place = [], 0
+    kept, place = Parts(), 0
+    starts, ends = right.starts, right.ends
     for start, end in left:
-        while place < len(right) and right[place][1] <= start:
+        while place < len(ends) and ends[place] <= start:
             place += 1
         at = place
-        while at < len(right) and right[at][0] < end:
-            if right[at][0] > start:
-                kept.append([start, right[at][0]])
-            start, at = max(start, right[at][1]), at + 1
+        while at < len(starts) and starts[at] < end:
+            if starts[at] > start:
+                kept.add(start, starts[at])
+            start, at = max(start, ends[at]), at + 1
         if start < end:
-            kept.append([start, end])
+            kept.add(start, end)
     return kept
 
 
@@ -340,30 +384,27 @@ def shares(parts):
     Args:
         parts: (start, end, kind) of the events.
     """
-    edges = sorted(
-        [(s, 1, k) for s, e, k in parts if e > s] + [(e, -1, k) for s, e, k in parts if e > s]
-    )
-    running, times, before = [0, 0, 0, 0], [0, 0, 0, 0], 0
-    for time, change, kind in edges:
-        first = next((k for k in range(4) if running[k]), None)
-        if first is not None:
-            times[first] += time - before
-        running[kind] += change
-        before = time
+    by_kind = [union((s, e) for s, e, kind in parts if kind == k) for k in range(len(KINDS))]
+    times, taken = [], Parts()
+    for own in by_kind:
+        left = subtract(own, taken)
+        times.append(sum(left.ends) - sum(left.starts))
+        taken = union(merge(taken, left))
     return times
 
 
-def innermost(trace, thread, windows, wanted=None):
-    """Per window (start, end) the innermost event of a thread that covers at least half of it.
+def innermost(trace, thread, starts, ends, wanted=None):
+    """Per window the innermost event of a thread that covers at least half of it.
 
     Only events whose name code is `wanted` count (None: all). Gives rows, -1 for none.
     """
     events = trace.events
-    row, last = bisect_left(events.thread, thread), bisect_right(events.thread, thread)
-    found, stack = [-1] * len(windows), []
-    middles = [start + (end - start) // 2 for start, end in windows]
-    for index in sorted(range(len(windows)), key=middles.__getitem__):
-        (start, end), middle = windows[index], middles[index]
+    rows = events.rows_of("thread", thread)
+    row, last = rows.start, rows.stop
+    found, stack = array("q", [-1]) * len(starts), []
+    middles = array("q", (start + (end - start) // 2 for start, end in zip(starts, ends)))
+    for index in sorted(range(len(middles)), key=middles.__getitem__):
+        start, end, middle = starts[index], ends[index], middles[index]
         while row < last and events.start[row] <= middle:
             if wanted is None or wanted[events.name[row]]:
                 stack.append(row)
@@ -397,7 +438,7 @@ class Launched:
         self.is_graph = [bool(GRAPH_LAUNCH.match(name)) for name in names]
         self.call_of = self.join()
         rows = range(len(kernels))
-        self.known = [self.good[row] and self.call_of[row] >= 0 for row in rows]
+        self.known = bytearray(self.good[row] and self.call_of[row] >= 0 for row in rows)
         self.first = self.firsts()
         self.t_l, self.call, self.floor = array("q"), array("q"), array("q")
         self.raw = array("q")
@@ -415,28 +456,42 @@ class Launched:
     def join(self):
         """Row of each kernel's call, or -1; of several calls with one id the latest before it."""
         launches, kernels = self.trace.launches, self.trace.kernels
-        by_id = ({}, {})
-        for row in range(len(launches)):
-            usable = by_id[0 if self.can[launches.name[row]] else 1]
-            usable.setdefault(launches.correlation[row], []).append(row)
+        tables = [self.by_id(True), self.by_id(False)]
         calls = array("q")
-        for row in range(len(kernels)):
-            number_ = kernels.correlation[row]
-            rows = by_id[0].get(number_) or by_id[1].get(number_) if number_ >= 0 else None
-            before = [r for r in rows or () if launches.start[r] <= kernels.start[row]]
-            calls.append((before or rows[:1])[-1] if rows else -1)
+        for start, number_ in zip(kernels.start, kernels.correlation):
+            call = -1
+            for ids, rows in tables if number_ >= 0 else ():
+                place = bisect_left(ids, number_)
+                while place < len(ids) and ids[place] == number_:
+                    if call < 0 or launches.start[rows[place]] <= start:
+                        call = rows[place]
+                    place += 1
+                if call >= 0:
+                    break
+            calls.append(call)
         return calls
+
+    def by_id(self, can):
+        """Correlation ids of the calls that can make device work, or of the others, and rows."""
+        launches = self.trace.launches
+        names, ids = launches.name, launches.correlation
+        rows = [row for row in range(len(launches)) if bool(self.can[names[row]]) is can]
+        rows.sort(key=ids.__getitem__)
+        return array("q", map(ids.__getitem__, rows)), array("q", rows)
 
     def firsts(self):
         """Whether each kernel is the first one of its launch."""
-        earliest = {}
+        earliest, starts = array("q", [-1]) * len(self.trace.launches), self.trace.kernels.start
         for row, call in enumerate(self.call_of):
             if self.known[row]:
-                now = earliest.get(call)
-                if now is None or self.trace.kernels.start[row] <= self.trace.kernels.start[now]:
+                now = earliest[call]
+                if now < 0 or starts[row] <= starts[now]:
                     earliest[call] = row
-        chosen = set(earliest.values())
-        return [row in chosen for row in range(len(self.call_of))]
+        first = bytearray(len(starts))
+        for row in earliest:
+            if row >= 0:
+                first[row] = 1
+        return first
 
     def floors(self):
         """Fills `floor`: per device and kind of launch, else the least that was seen, else 0."""
@@ -499,9 +554,10 @@ class Launched:
 
 def good_times(kernels):
     """False for kernels whose times can't be true: negative, or start and duration both 0."""
-    unset = [not s and not d for s, d in zip(kernels.start, kernels.length)]
+    unset = bytearray(not s and not d for s, d in zip(kernels.start, kernels.length))
     bad_zero = not all(unset)
-    return [length >= 0 and not (zero and bad_zero) for length, zero in zip(kernels.length, unset)]
+    times = zip(kernels.length, unset)
+    return bytearray(length >= 0 and not (zero and bad_zero) for length, zero in times)
 
 
 def median(ordered):
@@ -514,7 +570,7 @@ def median(ordered):
 
 def budgets(trace, good):
     """Rows of streams.csv; per stream from its first start to its last end."""
-    kernels, lanes = trace.kernels, defaultdict(list)
+    kernels, lanes = trace.kernels, defaultdict(lambda: array("q"))
     for row in range(len(kernels)):
         lanes[kernels.device[row], kernels.stream[row]].append(row)
     rows = []
@@ -541,12 +597,10 @@ def critical_streams(streams):
 def gaps(trace, launched, device, stream):
     """(start, end, kernel after) of the idle gaps of one stream."""
     kernels = trace.kernels
-    rows = [
-        row
-        for row in range(len(kernels))
-        if kernels.device[row] == device and kernels.stream[row] == stream and launched.good[row]
-    ]
-    rows.sort(key=lambda row: (kernels.start[row], -kernels.end[row]))
+    rows = kernels.rows_of("device", device)
+    rows = [row for row in rows if kernels.stream[row] == stream and launched.good[row]]
+    rows.sort(key=kernels.end.__getitem__, reverse=True)
+    rows.sort(key=kernels.start.__getitem__)
     found, reach = [], None
     for row in rows:
         if reach is not None and kernels.start[row] > reach:
@@ -555,38 +609,89 @@ def gaps(trace, launched, device, stream):
     return found
 
 
-def idle_rows(trace, launched, streams, steps):
-    """Rows of idle.csv: every gap of the critical streams with cause and host event."""
-    kernels, launches, rows = trace.kernels, trace.launches, []
-    for device, stream in sorted(critical_streams(streams).items()):
-        ends = sorted(
-            (kernels.end[row], row)
-            for row in range(len(kernels))
-            if kernels.device[row] == device and kernels.stream[row] != stream
-            if launched.good[row] and kernels.length[row] > 0
+class Gaps:
+    """Idle gaps of the critical streams with cause and host event, by device."""
+
+    def __init__(self, trace, steps):
+        self.trace, self.steps = trace, steps
+        self.device, self.stream, self.cause = array("i"), array("q"), []
+        self.start, self.length = array("q"), array("q")
+        self.after, self.call, self.event = array("q"), array("q"), array("q")
+
+    def __len__(self):
+        return len(self.start)
+
+    def __iter__(self):
+        return map(self.row, range(len(self)))
+
+    def add(self, device, stream, gap, call, cause):
+        """One gap: (start, end, kernel after)."""
+        self.device.append(device)
+        self.stream.append(stream)
+        self.start.append(gap[0])
+        self.length.append(gap[1] - gap[0])
+        self.after.append(gap[2])
+        self.call.append(call)
+        self.event.append(-1)
+        self.cause.append(cause)
+
+    def event_name(self, place):
+        """The host event of a gap; empty for none."""
+        event = self.event[place]
+        return self.trace.texts[self.trace.events.name[event]] if event >= 0 else ""
+
+    def row(self, place):
+        """A row of idle.csv."""
+        kernels, after = self.trace.kernels, self.after[place]
+        return {
+            "host": self.trace.host,
+            "device": self.device[place],
+            "stream": self.stream[place],
+            "step": self.steps.shown(after),
+            "start_ps": self.start[place],
+            "duration_ps": self.length[place],
+            "cause": self.cause[place],
+            "host_event": self.event_name(place),
+            "next_kernel": self.trace.texts[kernels.name[after]],
+        }
+
+    def parts(self, device, name):
+        """Disjoint time of the gaps of a device that belong to a part of the time."""
+        first, last = bisect_left(self.device, device), bisect_right(self.device, device)
+        return union(
+            (self.start[i], self.start[i] + self.length[i])
+            for i in range(first, last)
+            if name in parts_of(self.cause[i], self.length[i])
         )
-        for start, end, after in gaps(trace, launched, device, stream):
+
+
+def idle_gaps(trace, launched, streams, steps):
+    """Every gap of the critical streams with cause and host event."""
+    kernels, launches, found = trace.kernels, trace.launches, Gaps(trace, steps)
+    for device, stream in sorted(critical_streams(streams).items()):
+        others = [
+            row
+            for row in kernels.rows_of("device", device)
+            if kernels.stream[row] != stream and launched.good[row] and kernels.length[row] > 0
+        ]
+        others.sort(key=kernels.end.__getitem__)
+        ends = array("q", map(kernels.end.__getitem__, others))
+        for gap in gaps(trace, launched, device, stream):
+            start, end, after = gap
             call = launched.call_of[after]
             at = (launches.start[call], launches.end[call]) if call >= 0 else None
-            cause = cause_of(start, end, at, waited_for(trace, ends, start, end))
-            row = {"host": trace.host, "device": device, "stream": stream}
-            row |= {"step": steps.shown(after), "start_ps": start, "duration_ps": end - start}
-            row |= {
-                "cause": cause,
-                "host_event": "",
-                "next_kernel": trace.texts[kernels.name[after]],
-            }
-            rows.append((row, call))
-    name_host_events(trace, launched, rows)
-    return [row for row, _ in rows]
+            cause = cause_of(start, end, at, waited_for(trace, others, ends, start, end))
+            found.add(device, stream, gap, call, cause)
+    name_host_events(trace, launched, found)
+    return found
 
 
-def waited_for(trace, ends, start, end):
+def waited_for(trace, rows, ends, start, end):
     """Kind of the kernel of another stream that ended inside a gap and just before its end."""
-    place = bisect_right(ends, (end, 1 << 62)) - 1
-    if place < 0 or ends[place][0] <= start or end - ends[place][0] > WAIT_TOLERANCE_PS:
+    place = bisect_right(ends, end) - 1
+    if place < 0 or ends[place] <= start or end - ends[place] > WAIT_TOLERANCE_PS:
         return None
-    return KINDS[trace.kernels.kind[ends[place][1]]]
+    return KINDS[trace.kernels.kind[rows[place]]]
 
 
 def cause_of(start, end, call, waited):
@@ -602,36 +707,37 @@ def cause_of(start, end, call, waited):
     return "queue" if call[0] < start else "host_late"
 
 
-def name_host_events(trace, launched, rows):
+def name_host_events(trace, launched, found):
     """Gives late gaps the host event that fills the time before their launch call."""
-    late = [(row, call) for row, call in rows if row["cause"] == "host_late"]
     homes, main, by_thread = launched.homes, launched.main, defaultdict(list)
-    for row, call in late:
-        by_thread[homes[trace.launches.thread[call]]].append((row, call))
+    for place, cause in enumerate(found.cause):
+        if cause == "host_late":
+            by_thread[homes[trace.launches.thread[found.call[place]]]].append(place)
     missing = []
-    for thread, members in by_thread.items():
-        missing += fill_names(trace, thread, members)
+    for thread, places in by_thread.items():
+        missing += fill_names(trace, thread, found, places)
     if main >= 0:
-        fill_names(trace, main, missing)
+        fill_names(trace, main, found, missing)
 
 
-def fill_names(trace, thread, members):
-    """Names from one thread; returns the gaps that it has no event for."""
-    windows = [(row["start_ps"], trace.launches.start[call]) for row, call in members]
+def fill_names(trace, thread, found, places):
+    """Host events from one thread; returns the gaps that it has none for."""
+    starts = array("q", map(found.start.__getitem__, places))
+    ends = array("q", (trace.launches.start[found.call[place]] for place in places))
     missing = []
-    for (row, call), event in zip(members, innermost(trace, thread, windows)):
+    for place, event in zip(places, innermost(trace, thread, starts, ends)):
         if event >= 0:
-            row["host_event"] = trace.texts[trace.events.name[event]]
+            found.event[place] = event
         else:
-            missing.append((row, call))
+            missing.append(place)
     return missing
 
 
 def home_threads(trace):
     """Per launching thread the one whose host events surround its calls, itself if it can be."""
-    starts = defaultdict(list)
-    for row in range(len(trace.launches)):
-        starts[trace.launches.thread[row]].append(trace.launches.start[row])
+    starts = defaultdict(lambda: array("q"))
+    for thread, start in zip(trace.launches.thread, trace.launches.start):
+        starts[thread].append(start)
     candidates = sorted(set(trace.events.thread))
     return {thread: home_of(trace, thread, calls, candidates) for thread, calls in starts.items()}
 
@@ -641,7 +747,7 @@ def home_of(trace, thread, calls, candidates):
     sample = calls[:: max(len(calls) // 2000, 1)]
     scores = []
     for candidate in dict.fromkeys([thread, *candidates]):
-        found = innermost(trace, candidate, [(start, start) for start in sample])
+        found = innermost(trace, candidate, sample, sample)
         inside = [event for event in found if event >= 0]
         if 2 * len(inside) < len(sample):
             continue
@@ -670,14 +776,15 @@ def dispatch_thread(trace):
 
 def execute_events(trace, launched, wanted):
     """Per kernel the innermost host event of some names around its launch, -1 for none."""
-    by_thread, event_of = defaultdict(list), {}
-    for call in range(len(trace.launches)) if any(wanted) else ():
-        by_thread[launched.homes[trace.launches.thread[call]]].append(call)
+    launches, by_thread = trace.launches, defaultdict(lambda: array("q"))
+    for call in range(len(launches)) if any(wanted) else ():
+        by_thread[launched.homes[launches.thread[call]]].append(call)
+    event_of = array("q", [-1]) * len(launches)
     for thread, calls in by_thread.items():
-        moments = [(trace.launches.start[call],) * 2 for call in calls]
-        found = innermost(trace, thread, moments, wanted)
-        event_of.update((call, event) for call, event in zip(calls, found) if event >= 0)
-    return [event_of.get(call, -1) for call in launched.call_of]
+        moments = array("q", map(launches.start.__getitem__, calls))
+        for call, event in zip(calls, innermost(trace, thread, moments, moments, wanted)):
+            event_of[call] = event
+    return array("q", (event_of[call] if call >= 0 else -1 for call in launched.call_of))
 
 
 def nested(events, wanted):
@@ -776,7 +883,7 @@ class Steps:
         """Whole executions to one marker each, where that makes launches per step more even."""
         kernels, result = self.trace.kernels, array("q", index)
         for device in sorted(set(kernels.device)):
-            rows = [r for r in range(len(kernels)) if kernels.device[r] == device and runs[r] >= 0]
+            rows = [row for row in kernels.rows_of("device", device) if runs[row] >= 0]
             seen, calls = set(), []
             for row in rows:
                 call = self.launched.call_of[row]
@@ -851,8 +958,9 @@ class Steps:
         """Kernels of each device in order of their launch."""
         kernels = self.trace.kernels
         for device in sorted(set(kernels.device)):
-            rows = [row for row in range(len(kernels)) if kernels.device[row] == device]
-            yield sorted(rows, key=lambda row: (self.moment(row), kernels.start[row]))
+            rows = list(kernels.rows_of("device", device))  # by start
+            rows.sort(key=self.moment)
+            yield rows
 
     def filled(self, runs):
         """Other programs between two executions count to the later one."""
@@ -893,7 +1001,7 @@ class Steps:
 
     def tile(self):
         """Rows of steps.csv: windows that touch, per device; why one is left out."""
-        kernels, cells = self.trace.kernels, defaultdict(list)
+        kernels, cells = self.trace.kernels, defaultdict(lambda: array("q"))
         for row, step in enumerate(self.of_kernel):
             if step >= 0 and self.launched.good[row]:
                 cells[kernels.device[row], step].append(row)
@@ -998,7 +1106,7 @@ def uneven(steps):
 
 def step_figures(trace, launched, steps):
     """(device, figure) -> values over the complete steps of the device."""
-    figures, works = defaultdict(list), {}
+    figures, works, known = defaultdict(list), {}, {}
     for step in steps.rows:
         if not step["complete"]:
             continue
@@ -1006,7 +1114,7 @@ def step_figures(trace, launched, steps):
         begin, end = min(window[0], step["first_kernel_ps"]), step["end_ps"]
         end = max(trace.kernels.end[row] for row in step["members"])
         if device not in works:
-            works[device] = host_work(trace, launched, device)
+            works[device] = host_work(trace, launched, device, known)
         sums = launched.sums(step["members"])
         values = {
             "step_ps": step["duration_ps"],
@@ -1025,43 +1133,60 @@ def step_figures(trace, launched, steps):
 
 def device_layers(trace, good, device):
     """Disjoint time of compute, collectives without compute, and copies alone; and all of it."""
-    kernels, parts = trace.kernels, ([], [], [], [])
-    for row in range(len(kernels)):
-        if kernels.device[row] == device and good[row]:
-            parts[kernels.kind[row]].append((kernels.start[row], kernels.end[row]))
-    compute, collective = union(parts[0]), union(parts[1])
-    copies = union(parts[2] + parts[3])
+    kernels = trace.kernels
+    rows = kernels.rows_of("device", device)
+
+    def of_kind(kinds):
+        return union(
+            (kernels.start[row], kernels.end[row])
+            for row in rows
+            if kernels.kind[row] in kinds and good[row]
+        )
+
+    compute, collective, copies = of_kind((0,)), of_kind((1,)), of_kind((2, 3))
+    both = union(merge(compute, collective))
     return {
         "compute": compute,
         "collective": subtract(collective, compute),
-        "copy": subtract(copies, union(compute + collective)),
-        "busy": union(compute + collective + copies),
+        "copy": subtract(copies, both),
+        "busy": union(merge(both, copies)),
     }
 
 
-def host_work(trace, launched, device):
-    """Time in which a thread that launches for a device has an event and doesn't wait."""
-    events, launches = trace.events, trace.launches
-    homes, main = launched.homes, launched.main
+def host_work(trace, launched, device, known):
+    """Time in which a thread that launches for a device has an event and doesn't wait.
+
+    `known` keeps what was found for a set of threads.
+    """
+    homes, main, launches = launched.homes, launched.main, trace.launches
+    rows = trace.kernels.rows_of("device", device)
     calls = {
-        call
-        for row, call in enumerate(launched.call_of)
-        if call >= 0 and trace.kernels.device[row] == device
+        launches.thread[call] for call in launched.call_of[rows.start : rows.stop] if call >= 0
     }
-    threads = {homes[launches.thread[call]] for call in calls} | ({main} - {-1})
-    waits = [bool(WAIT.search(text)) for text in trace.texts]
-    work, idle = defaultdict(list), defaultdict(list)
-    for row in range(len(events)):
-        if events.thread[row] in threads and events.step[row] < 0:
-            kind = idle if waits[events.name[row]] else work
-            kind[events.thread[row]].append((events.start[row], events.end[row]))
-    parts = [part for t in threads for part in subtract(union(work[t]), union(idle[t]))]
-    parts += [
-        (launches.start[call], launches.end[call])
-        for call in range(len(launches))
-        if homes[launches.thread[call]] in threads
-    ]
-    return union(parts)
+    threads = frozenset({homes[thread] for thread in calls} | ({main} - {-1}))
+    if threads not in known:
+        mine = [
+            homes[thread] in threads if thread in homes else False for thread in launches.thread
+        ]
+        called = zip(launches.start, launches.end, mine)
+        streams = [thread_work(trace, thread) for thread in threads]
+        streams.append((start, end) for start, end, own in called if own)
+        known[threads] = union(merge(*streams))
+    return known[threads]
+
+
+def thread_work(trace, thread):
+    """Time in which a thread has an event and doesn't wait."""
+    events, waits = trace.events, [bool(WAIT.search(text)) for text in trace.texts]
+
+    def of_kind(waiting):
+        return union(
+            (events.start[row], events.end[row])
+            for row in events.rows_of("thread", thread)
+            if events.step[row] < 0 and waits[events.name[row]] is waiting
+        )
+
+    return subtract(of_kind(False), of_kind(True))
 
 
 # -------------------------------------------------------------------------------------- verdict
@@ -1089,13 +1214,13 @@ def parts_of_time(trace, launched, steps, idle):
     waits, idle_of = peer_waits(trace, launched, steps), {}
     for device, layers in launched.layers.items():
         for name in ("host_late", "launch_call_long", "gap", "host"):
-            parts = [gap_of(r) for r in idle if r["device"] == device and name in parts_of(r)]
-            idle_of[device, name] = subtract(union(parts), layers["busy"])
+            idle_of[device, name] = subtract(idle.parts(device, name), layers["busy"])
     for device in devices_compared(trace, launched):
         layers = launched.layers[device]
         windows = [(row["start_ps"], row["end_ps"]) for row in steps.complete(device)]
         if not of_steps:
-            windows = [(layers["busy"][0][0], layers["busy"][-1][1])] if layers["busy"] else []
+            busy = layers["busy"]
+            windows = [(busy.starts[0], busy.ends[-1])] if busy else []
         for start, end in windows:
             found = {n: covered(layers[n], start, end) for n in ("compute", "collective", "copy")}
             for name in ("host_late", "launch_call_long", "gap"):
@@ -1107,11 +1232,6 @@ def parts_of_time(trace, launched, steps, idle):
             times.update(found)
             total += end - start
     return {name: times[name] / total if total else 0.0 for name in PARTS}
-
-
-def gap_of(row):
-    """Interval of an idle gap."""
-    return row["start_ps"], row["start_ps"] + row["duration_ps"]
 
 
 def peer_waits(trace, launched, steps):
@@ -1157,12 +1277,12 @@ def waiting_in(waits, device, window, layers, idle_of):
     return waiting, min(by_host, waiting)
 
 
-def parts_of(row):
+def parts_of(cause, length):
     """The parts of the time that an idle gap belongs to."""
-    if row["cause"] in ("host_late", "launch_call_long"):
-        return row["cause"], "host"
-    long = row["duration_ps"] > SHORT_GAP_PS
-    return () if row["cause"] == "unknown" or (row["cause"] == "queue" and long) else ("gap",)
+    if cause in ("host_late", "launch_call_long"):
+        return cause, "host"
+    long = length > SHORT_GAP_PS
+    return () if cause == "unknown" or (cause == "queue" and long) else ("gap",)
 
 
 def devices_compared(trace, launched):
@@ -1309,46 +1429,67 @@ def verdict(trace, launched, steps, idle):
 
 
 def kernel_rows(trace, launched, steps):
-    """Rows of rows.csv: every kernel with its launch, in order of device, time and stream."""
+    """Rows of rows.csv, the header first: every kernel with its launch, by device and time."""
     kernels, launches, texts = trace.kernels, trace.launches, trace.texts
     siblings = Counter(kernels.correlation)
+    threads = {thread: trace.thread_name(thread) for thread in set(launches.thread)}
+    yield KERNEL_COLUMNS
     for row, call in enumerate(launched.call_of):
-        known = launched.known[row]
-        made = {"host": trace.host, "device": kernels.device[row], "stream": kernels.stream[row]}
-        made |= {"step": steps.shown(row)}
-        made |= {"kernel": texts[kernels.name[row]], "kind": KINDS[kernels.kind[row]]}
-        made |= {"start_ps": kernels.start[row], "duration_ps": kernels.length[row]}
-        made |= {
-            "correlation_id": kernels.correlation[row] if kernels.correlation[row] >= 0 else ""
-        }
-        made |= {"launch_start_ps": launches.start[call] if call >= 0 else ""}
-        made |= {"launch_duration_ps": launches.length[call] if call >= 0 else ""}
-        made |= {"launch_thread": trace.thread_name(launches.thread[call]) if call >= 0 else ""}
-        made |= {"launch_name": texts[launches.name[call]] if call >= 0 else ""}
-        made |= {"t_l_ps": launched.t_l[row] if known else ""}
-        made |= {"call_ps": launched.call[row] if known else ""}
-        made |= {"floor_ps": launched.floor[row] if known else ""}
-        queue = launched.t_l[row] - launched.call[row] - launched.floor[row]
-        made |= {"queue_ps": queue if known else "", "first_of_launch": int(launched.first[row])}
-        made |= {"in_graph": int(launched.in_graph(row, siblings))}
-        yield made | {"time_ok": int(launched.good[row])}
+        known, correlation = launched.known[row], kernels.correlation[row]
+        launch, parts = ("",) * 4, ("",) * 4
+        if call >= 0:
+            name, thread = texts[launches.name[call]], threads[launches.thread[call]]
+            launch = (launches.start[call], launches.length[call], thread, name)
+        if known:
+            t_l, own, floor = launched.t_l[row], launched.call[row], launched.floor[row]
+            parts = (t_l, own, floor, t_l - own - floor)
+        yield (
+            trace.host,
+            kernels.device[row],
+            kernels.stream[row],
+            steps.shown(row),
+            texts[kernels.name[row]],
+            KINDS[kernels.kind[row]],
+            kernels.start[row],
+            kernels.length[row],
+            correlation if correlation >= 0 else "",
+            *launch,
+            *parts,
+            int(launched.first[row]),
+            int(launched.in_graph(row, siblings)),
+            int(launched.good[row]),
+        )
+
+
+KERNEL_COLUMNS = ["host", "device", "stream", "step", "kernel", "kind", "start_ps", "duration_ps"]
+KERNEL_COLUMNS += ["correlation_id", "launch_start_ps", "launch_duration_ps", "launch_thread"]
+KERNEL_COLUMNS += ["launch_name", "t_l_ps", "call_ps", "floor_ps", "queue_ps", "first_of_launch"]
+KERNEL_COLUMNS += ["in_graph", "time_ok"]
+
+
+def in_columns(rows):
+    """Rows that are dicts as lists, the names first; nothing of nothing."""
+    for number_, row in enumerate(rows):
+        if not number_:
+            yield list(row)
+        yield list(row.values())
 
 
 def write_csv(path, rows):
     """A CSV file (RFC 4180); a quote disarms what a spreadsheet would take for a formula."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        for number_, row in enumerate(rows):
-            if not number_:
-                writer.writerow(row)
-            writer.writerow(map(disarmed, row.values()))
+        writer.writerows(map(disarmed, rows))
 
 
-def disarmed(value):
-    """A text that no spreadsheet takes for a formula; numbers as they are."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
+def disarmed(row):
+    """A row whose texts no spreadsheet takes for formulas; numbers as they are."""
+    return [
+        "'" + value if value.__class__ is str and value[:1] in FORMULA else value for value in row
+    ]
+
+
+FORMULA = frozenset("=+-@\t\r")
 
 
 def skip_rows(trace, launched, figures):
@@ -1368,9 +1509,9 @@ def skip_rows(trace, launched, figures):
 def summary(idle):
     """Idle time by device, cause and host event, the longest first."""
     times, counts = Counter(), Counter()
-    for row in idle:
-        key = row["device"], row["cause"], row["host_event"]
-        times[key] += row["duration_ps"]
+    for place in range(len(idle)):
+        key = idle.device[place], idle.cause[place], idle.event_name(place)
+        times[key] += idle.length[place]
         counts[key] += 1
     total = Counter()
     for (device, _, _), time in times.items():
@@ -1416,16 +1557,16 @@ def analyse(path, folder):
         raise Unusable("no GPU event has a possible time")
     steps = Steps(trace, launched)
     streams = budgets(trace, launched.good)
-    idle = idle_rows(trace, launched, streams, steps)
+    idle = idle_gaps(trace, launched, streams, steps)
     skip = skip_rows(trace, launched, step_figures(trace, launched, steps))
     result = verdict(trace, launched, steps, idle)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "rows.csv", kernel_rows(trace, launched, steps))
     hidden = ("follows", "members")
     shown = ({k: v for k, v in row.items() if k not in hidden} for row in steps.rows)
-    write_csv(folder / "steps.csv", shown)
-    write_csv(folder / "streams.csv", streams)
-    write_csv(folder / "idle.csv", idle)
+    write_csv(folder / "steps.csv", in_columns(shown))
+    write_csv(folder / "streams.csv", in_columns(streams))
+    write_csv(folder / "idle.csv", in_columns(idle))
     word, reason, shares = result
     facts = {"verdict": word, "reason": reason, "rule": RULE, "shares": shares, "figures": skip}
     text = json.dumps(facts, indent=1, ensure_ascii=True)
