@@ -25,6 +25,7 @@ from measure import Usage, ratio, run, spread
 from tools import Commands, ours, rivals
 
 BASE = "explane report"
+MEASURES = ("seconds", "cpu_s", "peak_mib")
 
 
 def main() -> None:
@@ -68,8 +69,7 @@ def measured(
             with tempfile.TemporaryDirectory(dir=capture.parents[1]) as place:
                 found[name].append(run(filled(words, capture, Path(place)), *limits))
             last = found[name][-1]
-            told = f"{capture.parent.name} {name}: {last.seconds:.2f} s, {last.peak_mib:.0f} MiB"
-            print(f"{told} {last.failed}", file=sys.stderr, flush=True)
+            print(capture.parent.name, name, last, file=sys.stderr, flush=True)
     return found
 
 
@@ -92,18 +92,19 @@ def _replaced(word: str, given: dict[str, str]) -> str:
 def rows(capture: Path, results: dict[str, list[Usage]]) -> Iterator[str]:
     size = capture.stat().st_size / 1e6
     yield f"{capture.parent.name}, {size:.0f} MB:\n"
-    yield "| tool | s: median (range) | peak MiB | time / report's | memory / report's |"
-    yield "|---|---|---|---|---|"
+    shown = "s: median (range) | CPU s | peak MiB"
+    yield f"| tool | {shown} | s / report's | CPU / report's | MiB / report's |"
+    yield "|---|---|---|---|---|---|---|"
     base = results.get(BASE, [])
     for name, usages in results.items():
         if usages[-1].failed:
-            yield f"| {name} | {usages[-1].failed} | {usages[-1].peak_mib:.0f} | | |"
+            yield f"| {name} | {usages[-1].failed} | | {usages[-1].peak_mib:.0f} | | | |"
             continue
-        seconds, peaks = [u.seconds for u in usages], [u.peak_mib for u in usages]
-        cells = [name, spread(seconds), spread(peaks, 0), "", ""]
+        columns = [[getattr(usage, measure) for usage in usages] for measure in MEASURES]
+        cells = [name, spread(columns[0]), spread(columns[1]), spread(columns[2], 0)]
         if base and not base[-1].failed:
-            cells[3] = ratio(seconds, [u.seconds for u in base])
-            cells[4] = ratio(peaks, [u.peak_mib for u in base])
+            for measure, values in zip(MEASURES, columns, strict=True):
+                cells.append(ratio(values, [getattr(usage, measure) for usage in base]))
         yield f"| {' | '.join(cells)} |"
     yield ""
 

@@ -25,15 +25,20 @@ def large_captures(folder: Path, names: list[str], source: Path | None) -> list[
         target = run / "node.xplane.pb"
         if not target.exists():
             run.mkdir(parents=True, exist_ok=True)
-            _repeat(small, target, run.name)
+            _repeat(small, target, 1000 * int(run.name.lstrip("leank")), run.name.startswith("k"))
     return runs
 
 
-def _repeat(small: Path, target: Path, name: str) -> None:
+def repeated(source: Path, target: Path, n_kernels: int) -> None:
+    """A lean capture of the simulated program, which is kept in the folder `source`."""
+    _repeat(_simulated(source), target, n_kernels, host_events=False)
+
+
+def _repeat(small: Path, target: Path, n_kernels: int, host_events: bool) -> None:
     """Repeats in a process of its own, whose memory must not count as that of the measured."""
-    kernels = 1000 * int(name.lstrip("leank"))
-    words = [sys.executable, _REPEAT, small, target, "--kernels", str(kernels)]
-    subprocess.run([*words, *(["--host-events"] if name.startswith("k") else [])], check=True)
+    words = [sys.executable, str(_REPEAT), str(small), str(target), "--kernels", str(n_kernels)]
+    option = ["--host-events"] if host_events else []
+    subprocess.run([*words, *option], check=True, stdout=sys.stderr)
 
 
 def _simulated(run: Path) -> Path:

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Usage:
-    """What one run of a command took; `failed` says why it did not end well."""
+    """What one run of a command took; `failed` says why it did not end well.
+
+    `cpu_s` is the time of all its threads and processes, in the system too: it depends less than
+    `seconds` on what else the machine does.
+    """
 
     seconds: float
+    cpu_s: float
     peak_mib: float
     failed: str = ""
 
@@ -52,7 +57,8 @@ def run(words: Sequence[str], limit_s: float, limit_gib: float) -> Usage:
     if child.returncode not in (0, 3):
         last = (text.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         failed = f"> {limit_s:.0f} s" if seconds >= limit_s else last
-    return Usage(seconds, usage.ru_maxrss / 1024, failed)
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Usage(seconds, cpu_s, usage.ru_maxrss / 1024, failed)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

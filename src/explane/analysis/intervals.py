@@ -105,8 +105,9 @@ def running_end(parts: Intervals) -> I64:
     replaced by their ranks first.
     """
     n, end = len(parts), parts.end_ps
-    if not n:
-        return end
+    if not n or parts.group[0] == parts.group[-1]:  # one group, as groups are sorted
+        alone: I64 = np.maximum.accumulate(end)
+        return alone
     block = np.zeros(n, dtype=np.int64)
     np.cumsum(parts.group[1:] != parts.group[:-1], out=block[1:])
     low, high = int(end.min()), int(end.max())

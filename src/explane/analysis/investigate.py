@@ -51,6 +51,13 @@ _ALLOCATIONS: Final = ("MemoryAllocation", "MemoryDeallocation")
 """Host events of XLA's allocators."""
 
 
+_IN_BOTH: Final = (
+    "host", "device", "stream", "start_ps", "duration_ps", "kernel", "kind", "correlation_id",
+    "step", "time_ok",
+)  # fmt: skip
+"""Columns that `kernels` and `rows` have alike; a report keeps each once in memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Base:
     """Results that need no program."""
@@ -82,6 +89,7 @@ def investigate_host(
         tables = _verdict_tables(base, expected_of(capture, programs))
     with progress.stage("lines, self-check"):
         tables |= _attribution_tables(base, programs, attribution, chosen)
+        tables["rows"] = tables["rows"].with_columns(tables["kernels"].select(_IN_BOTH))
     with progress.stage("collectives, critical path, roofline"):
         gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
         tables |= found

@@ -16,6 +16,7 @@ import polars as pl
 from explane.analysis.attribution import Attribution, Match
 from explane.analysis.columns import coded_column, id_column, plain_texts, same_text
 from explane.analysis.provenance import Provenance
+from explane.analysis.row_groups import RowGroups, row_groups, texts
 from explane.capture.model import I64, Capture, Kind
 from explane.capture.program import Program
 
@@ -26,6 +27,7 @@ KERNEL_COLUMNS = (
 )  # fmt: skip
 """First columns of `kernels.csv`, in order."""
 
+_MOST_OPS = 8
 _MATCH_RANK = {match.word: int(match) for match in Match}
 _RANK_MATCH = {rank: word for word, rank in _MATCH_RANK.items()}
 
@@ -146,31 +148,26 @@ def op_table(kernels: pl.DataFrame) -> pl.DataFrame:
     weakest class among the kernels.
     """
     keys = ["host", "program_id", "hlo_instruction", "unattributed_kernel"]
-    timed = _timed(kernels).with_columns(
-        pl.when(pl.col("hlo_instruction").is_null())
-        .then(pl.col("kernel"))
-        .alias("unattributed_kernel")
-    )
-    total = max(int(timed["duration_ps"].sum()), 1)
-    runs = pl.struct("device", "execution", "iteration")
-    table = timed.group_by(keys).agg(
-        pl.col("program").first(),
-        pl.col("opcode").first(),
-        pl.col("op_name").first(),
-        pl.col("source_file").first(),
-        pl.col("source_line").first(),
-        pl.col("function").first(),
-        pl.col("line_from").first(),
-        pl.col("kind").mode().sort().first(),
-        pl.col("match").replace_strict(_MATCH_RANK, return_dtype=pl.Int8).min().alias("weakest"),
-        pl.len().cast(pl.Int64).alias("n_kernels"),
-        runs.n_unique().cast(pl.Int64).alias("n_executions"),
-        pl.col("duration_ps").sum(),
-        pl.col("in_graph").mean().alias("in_graph_ratio"),
-    )
-    spread = _per_step(timed, keys)
+    alone = pl.when(pl.col("hlo_instruction").is_null()).then(pl.col("kernel"))
+    named = kernels.with_columns(alone.alias("unattributed_kernel"))
+    groups, duration = row_groups(named, keys), _true_durations(kernels)
+    total = max(int(duration.sum()), 1)
+    rank = kernels["match"].replace_strict(_MATCH_RANK, return_dtype=pl.UInt8).to_numpy()
+    weakest = np.full(len(groups), max(_RANK_MATCH), dtype=np.uint8)
+    np.minimum.at(weakest, groups.number, rank)
+    n_kernels = groups.sizes()
+    run = [kernels["device"], kernels["execution"], kernels["iteration"]]
     return (
-        plain_texts(table.join(spread, on=keys, how="left", nulls_equal=True))
+        plain_texts(named[groups.first])
+        .with_columns(
+            groups.most_frequent(kernels["kind"]),
+            pl.Series("weakest", weakest),
+            pl.Series("n_kernels", n_kernels),
+            pl.Series("n_executions", groups.n_distinct(*run)),
+            pl.Series("duration_ps", groups.total(duration)),
+            pl.Series("in_graph_ratio", groups.sizes(kernels["in_graph"].to_numpy()) / n_kernels),
+            *groups.per_step(kernels["device"], kernels["step"], duration),
+        )
         .with_columns((pl.col("duration_ps") / total).alias("ratio"))
         .sort(
             ["duration_ps", "program_id", "hlo_instruction", "unattributed_kernel", "host"],
@@ -205,18 +202,20 @@ def op_table(kernels: pl.DataFrame) -> pl.DataFrame:
 def line_table(kernels: pl.DataFrame) -> pl.DataFrame:
     """Kernel time by Python line, most first; one row per host holds what has no line."""
     keys = ["host", "source_file", "source_line", "function"]
-    timed = _timed(kernels)
-    total = max(int(timed["duration_ps"].sum()), 1)
-    table = timed.group_by(keys).agg(
-        pl.col("line_from").mode().sort().first(),
-        pl.len().cast(pl.Int64).alias("n_kernels"),
-        pl.struct("program_id", "hlo_instruction").n_unique().cast(pl.Int64).alias("n_ops"),
-        pl.col("duration_ps").sum(),
-        pl.col("hlo_instruction").drop_nulls().unique().sort().head(8).str.join("; ").alias("ops"),
-    )
-    spread = _per_step(timed, keys)
+    groups, duration = row_groups(kernels, keys), _true_durations(kernels)
+    total = max(int(duration.sum()), 1)
     return (
-        plain_texts(table.join(spread, on=keys, how="left", nulls_equal=True))
+        plain_texts(kernels[groups.first])
+        .with_columns(
+            groups.most_frequent(kernels["line_from"]),
+            pl.Series("n_kernels", groups.sizes()),
+            pl.Series(
+                "n_ops", groups.n_distinct(kernels["program_id"], kernels["hlo_instruction"])
+            ),
+            pl.Series("duration_ps", groups.total(duration)),
+            _some_ops(groups, kernels["hlo_instruction"]),
+            *groups.per_step(kernels["device"], kernels["step"], duration),
+        )
         .with_columns((pl.col("duration_ps") / total).alias("ratio"))
         .sort(
             ["duration_ps", "source_file", "source_line", "function", "host"],
@@ -237,23 +236,18 @@ def line_table(kernels: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _timed(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Kernels with false times set to no duration: they keep their row and add nothing."""
-    return kernels.with_columns(
-        pl.when("time_ok").then("duration_ps").otherwise(0).alias("duration_ps")
-    )
+def _true_durations(kernels: pl.DataFrame) -> I64:
+    """Durations; kernels with false times keep their row and add nothing."""
+    return np.where(kernels["time_ok"].to_numpy(), kernels["duration_ps"].to_numpy(), 0)
 
 
-def _per_step(timed: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Least and most time of each group in one (device, step), over those where it ran."""
-    return (
-        timed.filter(pl.col("step").is_not_null())
-        .group_by([*keys, "device", "step"])
-        .agg(pl.col("duration_ps").sum())
-        .group_by(keys)
-        .agg(
-            pl.col("duration_ps").min().alias("low_ps"),
-            pl.col("duration_ps").max().alias("high_ps"),
-            pl.len().cast(pl.Int64).alias("n"),
-        )
+def _some_ops(groups: RowGroups, instruction: pl.Series) -> pl.Series:
+    """The first instructions of each group by name, as one text."""
+    group, code = groups.within(instruction).columns
+    names = (
+        pl.DataFrame({"group": group, "code": code})
+        .join(texts(instruction), on="code", how="left")
+        .group_by("group")
+        .agg(pl.col("text").drop_nulls().sort().head(_MOST_OPS).str.join("; "))
     )
+    return names.sort("group")["text"].alias("ops")
