@@ -233,8 +233,8 @@ class _Solver:
         if len(members) == 1 or high - low > 2 * len(members):
             return place
         graph = next((g for g in self.schedule.graphs if g[0] <= low and high < g[1]), None)
-        limit = low if graph is None else graph[0] if step > 0 else graph[1] - 1
         place = low if step > 0 else high
+        limit = place if graph is None else graph[0] if step > 0 else graph[1] - 1
         loose = self.kernels.types[members[places < 0]]
         while place != limit and len(loose):
             fitting = np.flatnonzero(self.scores.first[loose, place - step] >= FITTING)

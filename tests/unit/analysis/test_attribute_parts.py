@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from explane.analysis import attribute_windows
 from explane.analysis.attribute_distinct import distinct, order_by
 from explane.analysis.attribute_labels import LabelKind, graph_number, meaning
 from explane.analysis.attribute_names import KernelClass, class_of_kernel
@@ -170,3 +173,19 @@ def test_numbers_of_graphs() -> None:
     assert graph_number("command_buffer_24") == 24
     assert graph_number("command_buffer") == -1
     assert graph_number("call.3") == -1
+
+
+# ------------------------------------------------------------------------- edges of windows
+
+
+def test_a_launch_that_no_default_graph_holds_ends_where_its_kernels_do() -> None:
+    """Also with a kernel that has no place and would fit behind them, and behind everything."""
+    launch: Any = SimpleNamespace(
+        position=np.array([2, 3, -1]),
+        kernels=SimpleNamespace(group=np.array([7, 7, 7]), types=np.array([0, 0, 0])),
+        schedule=SimpleNamespace(graphs=()),
+        scores=SimpleNamespace(first=np.full((1, 4), 100)),
+    )
+    edge = attribute_windows._Solver._edge_of_launch
+    assert edge(launch, np.array([2, 0, 1]), 2, -1) == 3
+    assert edge(launch, np.array([0, 1, 2]), 0, 1) == 2
