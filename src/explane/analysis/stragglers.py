@@ -30,10 +30,10 @@ class Stragglers:
         devices: Their ordinals.
         kernels: Indices (in the step's kernels) of their kernels that other GPUs have too,
             collectives apart.
-        usual_ps: What each of them would take if its GPU were as fast as the others; shape of
-            `kernels`. On a GPU that is always slow its own duration, with what is special of this
-            run, times the usual ratio of its instruction; on one that is late in this step the
-            median of the others.
+        usual_ps: What each of them would take if its GPU were as fast as the others, at most what
+            it takes; shape of `kernels`. On a GPU that is always slow its own duration, with what
+            is special of this run, times the usual ratio of its instruction; on one that is late
+            in this step the median of the others.
         delay_ps: How much later collectives start because of them, summed; at most what they take
             longer, since collectives that run side by side are late by the same delay.
         n_operations: Collectives for which one of them is the last to join.
@@ -60,10 +60,11 @@ def find_stragglers(facts: StepFacts, rows: I64) -> Stragglers:
     always = kernels.duration_ps[rows] * facts.slow_gpus.usual_ratio[rows]
     usual = np.where(np.isnan(always), _usual_here(facts, rows), always)
     mine = np.flatnonzero(~np.isnan(usual))
-    usual_ps = np.rint(usual[mine]).astype(np.int64)
+    own_ps = kernels.duration_ps[rows[mine]]
+    usual_ps = np.minimum(np.rint(usual[mine]).astype(np.int64), own_ps)
     devices = tuple(np.unique(kernels.device[rows[mine]]).tolist())
     delay_ps, n_operations = _delay(facts, rows, devices)
-    longer_ps = max(int((kernels.duration_ps[rows[mine]] - usual_ps).sum()), 0)
+    longer_ps = int((own_ps - usual_ps).sum())
     return Stragglers(devices, mine, usual_ps, min(delay_ps, longer_ps), n_operations)
 
 
