@@ -47,6 +47,12 @@ class Opened:
     page: Page
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    session: Any = None
+
+    def cpu_s(self) -> float:
+        """CPU time of the page's main thread: what else the machine does has no part in it."""
+        metrics = self.session.send("Performance.getMetrics")["metrics"]
+        return float(next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
 
 
 @pytest.fixture(scope="session")
@@ -59,10 +65,13 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-def open_page(browser: Browser, path: Path, **context: Any) -> Opened:
+def open_page(browser: Browser, path: Path, count_cpu: bool = False, **context: Any) -> Opened:
     """Opens a report from disk and waits until all its charts are drawn."""
     page = browser.new_context(viewport={"width": 1300, "height": 900}, **context).new_page()
     opened = Opened(page)
+    if count_cpu:
+        opened.session = page.context.new_cdp_session(page)
+        opened.session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.on("console", lambda message: opened.complaints.append(message.text))
     page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     page.on("dialog", lambda dialog: opened.complaints.append(dialog.message))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -342,14 +343,14 @@ def test_a_large_step_is_drawn_soon_and_stays_smooth(
     folder = tmp_path_factory.mktemp("large") / "out"
     page = written(folder, swimlane=swimlane(4, 3, 230, step_ps=120_000_000_000))
     assert page.stat().st_size < 6_000_000
-    opened = open_page(browser, page)
-    drawn_ms = opened.page.evaluate("performance.now()")
-    opened.page.evaluate("explane.swimlanes[0].frames.length = 0")
+    opened = open_page(browser, page, count_cpu=True)
+    assert opened.cpu_s() < 3
+    costs_s = []
     for _ in range(25):
+        before_s = opened.cpu_s()
         opened.page.evaluate("explane.swimlanes[0].zoom(0.8, 0.4)")
         wait_until(opened.page, "!explane.swimlanes[0].pending")
-    frames = sorted(opened.page.evaluate("explane.swimlanes[0].frames"))
-    assert len(frames) == 25
-    assert drawn_ms < 6000, drawn_ms
-    assert frames[12] < 150, frames
+        costs_s.append(opened.cpu_s() - before_s)
+    assert len(opened.page.evaluate("explane.swimlanes[0].frames")) >= 25
+    assert statistics.median(costs_s) < 0.1, costs_s
     opened.page.context.close()
