@@ -13,89 +13,35 @@ from __future__ import annotations
 
 import argparse
 import math
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
-from large_captures import repeated
 from measure import Usage, run
 
-from explane.capture._proto import hlo_pb2
-from explane.synth.program import CompiledProgram
-from explane.synth.program_files import bundled_program
-from explane.synth.scenario import OtherProgram, Scenario
-from explane.synth.simulate import simulate, write_capture
 from tools import ours
 
-SMALL = Scenario(seed=4, n_steps=4)
-
-
-def kernels(folder: Path, size: int) -> None:
-    repeated(folder.parent / "source", folder / "node.xplane.pb", size)
-
-
-def gpus(folder: Path, size: int) -> None:
-    write(bundled_program("minigpt_dp4_h100"), replace(SMALL, n_steps=24, n_devices=size), folder)
-
-
-def programs(folder: Path, size: int) -> None:
-    """A training step, and other programs that run once in every step."""
-    others = (OtherProgram(bundled_program("mlp4_h100")),) * (size - 1)
-    write(bundled_program("minigpt1_h100"), replace(SMALL, others=others), folder)
-
-
-def module(folder: Path, size: int) -> None:
-    """A program of so many megabytes: its computations are there many times."""
-    program = bundled_program("minigpt1_h100")
-    write(replace(program, hlo_proto=blown_up(program, size * 10**6)), SMALL, folder)
-
-
-def blown_up(program: CompiledProgram, size: int) -> bytes:
-    proto = hlo_pb2.HloProto.FromString(program.hlo_proto)
-    computations = list(proto.hlo_module.computations)
-    n_copies = (size - len(program.hlo_proto)) // len(program.hlo_proto)
-    n_ids = 1 + max(max(i.id for i in c.instructions) for c in computations)
-    n_ids = max(n_ids, 1 + max(c.id for c in computations))
-    for copy in range(1, n_copies + 1):
-        for old in computations:
-            new = proto.hlo_module.computations.add()
-            new.CopyFrom(old)
-            new.id, new.name = old.id + copy * n_ids, f"{old.name}.{copy}"
-            new.root_id = old.root_id + copy * n_ids
-            for instruction in new.instructions:
-                instruction.id += copy * n_ids
-                instruction.name += f".{copy}"
-                for ids in (instruction.operand_ids, instruction.called_computation_ids):
-                    ids[:] = [i + copy * n_ids for i in ids]
-    return proto.SerializeToString(deterministic=True)
-
-
-def write(program: CompiledProgram, scenario: Scenario, folder: Path) -> None:
-    write_capture(simulate(program, scenario), folder)
-    for other in (*folder.glob("*.json*"), *folder.glob("*.csv.gz")):
-        other.unlink()
-
-
-AXES: dict[str, tuple[Callable[[Path, int], None], tuple[int, ...]]] = {
-    "kernels": (kernels, (15_000, 150_000, 1_500_000, 15_000_000)),
-    "gpus": (gpus, (1, 8, 64)),
-    "programs": (programs, (1, 100, 1000)),
-    "module": (module, (1, 10, 100)),
+MAKE = Path(__file__).with_name("growth_captures.py")
+AXES = {
+    "kernels": (15_000, 150_000, 1_500_000, 15_000_000),
+    "gpus": (1, 8, 64),
+    "programs": (1, 100, 1000),
+    "module": (1, 10, 100),
 }
 
 
 def rows(axis: str, folder: Path, largest: int, commands: list[str]) -> Iterator[str]:
-    make, sizes = AXES[axis]
     before: dict[str, tuple[int, Usage]] = {}
-    for size in sizes:
+    for size in AXES[axis]:
         if size > largest:
             continue
         capture = folder / f"{axis}{size}"
         if not any(capture.glob("*.xplane.pb")):
             capture.mkdir(parents=True, exist_ok=True)
-            make(capture, size)
+            words = [sys.executable, str(MAKE), str(capture), axis, str(size)]
+            subprocess.run(words, check=True, stdout=sys.stderr)
         file = next(capture.glob("*.xplane.pb"))
         cells = [f"{size:,} {axis}", f"{file.stat().st_size / 1e6:.0f}"]
         for command in commands:

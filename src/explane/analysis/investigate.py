@@ -42,7 +42,7 @@ from explane.analysis.swimlane import swimlane_table
 from explane.analysis.trust import TrustInputs, new_capture_table, trust_items, trust_table
 from explane.analysis.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
-from explane.capture.model import MISSING, HostCapture
+from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program
 from explane.options import Options
 from explane.progress import NULL, Progress
@@ -88,7 +88,7 @@ def investigate_host(
         base = _base(record)
         tables = _verdict_tables(base, expected_of(capture, programs))
     with progress.stage("lines, self-check"):
-        tables |= _attribution_tables(base, programs, attribution, chosen)
+        tables |= _attribution_tables(record.main, base.steps, programs, attribution, chosen)
         tables["rows"] = tables["rows"].with_columns(tables["kernels"].select(_IN_BOTH))
     with progress.stage("collectives, critical path, roofline"):
         gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
@@ -129,8 +129,8 @@ def investigate_attribution(
         programs, broken = read_programs(capture)
     with progress.stage("attribution"):
         attribution = attribute(capture, programs, chosen.programs)
-        refined = _base(with_refined_kinds(record, programs, attribution))
-        tables = _attribution_tables(refined, programs, attribution, chosen)
+        refined = with_refined_kinds(record, programs, attribution).main
+        tables = _attribution_tables(refined, find_steps(refined), programs, attribution, chosen)
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
@@ -189,14 +189,16 @@ def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, 
 
 
 def _attribution_tables(
-    base: _Base, programs: Mapping[int, Program], attribution: Attribution, options: Options
+    capture: Capture,
+    steps: Steps,
+    programs: Mapping[int, Program],
+    attribution: Attribution,
+    options: Options,
 ) -> dict[str, pl.DataFrame]:
     """Kernels, ops, lines, how and the self-check."""
-    capture = base.record.main
     found = {i: provenance(program, options.user_re) for i, program in programs.items()}
     sources = op_sources(attribution, programs, found)
-    step = base.steps.kernel_step
-    kernels = kernel_table(capture.host, capture, attribution, sources, step)
+    kernels = kernel_table(capture.host, capture, attribution, sources, steps.kernel_step)
     checked = selfcheck(capture, programs, attribution).table
     how = attribution.how(capture.kernels)
     return {
