@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -143,3 +145,51 @@ def test_products_of_other_types_and_on_unknown_gpus_are_left_alone(
     gpu: str, rate: str, n_passes: int
 ) -> None:
     assert "precision" not in groups_of_dot(gpu, rate, n_passes)
+
+
+def occupied(details: str, rate: str = "vector_f32", roof_us: float = 4) -> dict[str, float]:
+    """Shares of a kernel of 10 µs on a GPU with 100 multiprocessors, by cause."""
+    data = capture([K(0, 10 * US, "dot.4", op="dot.4", program=PROGRAM, details=details)])
+    devices = tuple(replace(d, stats={"core_count": 100}) for d in data.devices)
+    row = modelled("dot.4", 10 * US, roof_us * US, rate=rate)
+    found = kernel_groups(facts_of(replace(data, devices=devices)), roofline_of([row]))
+    return {cause: float(shares[0]) for cause, shares in found.items()}
+
+
+def test_a_kernel_with_few_blocks_could_use_all_multiprocessors_at_best_at_its_roof() -> None:
+    assert occupied("grid:50,1,1 block:128,1,1 occ_pct:100")["low_occupancy"] == 0.5
+    assert occupied("grid:20,1,1 block:128,1,1 occ_pct:100")["low_occupancy"] == 0.4
+    assert "low_occupancy" not in occupied("grid:100,1,1 block:128,1,1 occ_pct:100")
+    assert "low_occupancy" not in occupied("")
+
+
+def test_few_threads_matter_where_the_rate_is_low_and_no_products_are_made() -> None:
+    few = "grid:4096,1,1 block:128,1,1 occ_pct:25"
+    assert occupied(few)["low_occupancy"] == 0.4
+    assert "low_occupancy" not in occupied(few, roof_us=6)
+    assert "low_occupancy" not in occupied(few, rate="bf16")
+
+
+def test_a_collective_that_only_feeds_a_foreign_call_is_a_group() -> None:
+    entry = HloComputation(
+        "main",
+        [
+            Hlo("p", "parameter", parameter_number=0),
+            Hlo("q", "add", operands=["p", "p"]),
+            Hlo("gather", "all-gather", "f32[32]", operands=["q"]),
+            Hlo("other", "all-gather", "f32[32]", operands=["q"]),
+            Hlo("attention", "custom-call", operands=["gather"], target="my_ffi"),
+            Hlo("sum", "add", operands=["other", "attention"]),
+        ],
+    )
+    module = HloModule("jit_f", [entry], program_id=PROGRAM)
+    program = read_program(StoredProgram(PROGRAM, "jit_f(17)", module.to_bytes()))
+    names = ("gather", "other", "attention")
+    data = capture(
+        [
+            K(100 * i, 50, "ncclDevKernel_AllGather" if i < 2 else name, op=name, program=PROGRAM)
+            for i, name in enumerate(names)
+        ]
+    )
+    found = kernel_groups(facts_of(data, {PROGRAM: program}), roofline_of([]))
+    assert found["resharding"].tolist() == [0.0, 1.0, 1.0]

@@ -208,3 +208,15 @@ def test_a_host_that_waits_for_the_step_before_could_run_ahead_as_far_as_its_wor
     _, _, rows = play(data, 100 * US, 300 * US)
     # Without the wait only the kernels (140) or the host's own 56 µs set the pace.
     assert in_us(rows["readback PjRtBuffer::Await"])[0] == 140
+
+
+def test_a_traced_host_may_be_late_because_of_the_tracer_by_an_unknown_part() -> None:
+    kernels, launches = [k(10, 20, 1), k(110, 20, 2)], calls(0, 100)
+    _, _, rows = play(capture(kernels, launches, n_python_events=900), 10 * US, 130 * US)
+    assert rows["python_tracer"] == rows["host_late"]
+    _, _, plain = play(capture(kernels, launches), 10 * US, 130 * US)
+    assert "python_tracer" not in plain
+    # Nothing is late: nothing to blame on the tracer.
+    busy = capture([k(10, 40, 1), k(50, 40, 2)], calls(0, 3), n_python_events=900)
+    _, _, bound = play(busy, 10 * US, 90 * US)
+    assert "python_tracer" not in bound
