@@ -25,6 +25,7 @@ from explane.analysis.run_notes import with_notes
 from explane.capture.discover import Discovery, HostFiles
 from explane.capture.hosts import HostIdentity, copies, host_notes, identify
 from explane.capture.load import load_host
+from explane.capture.model import HostCapture
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError, one_line
 from explane.options import Options
@@ -44,23 +45,26 @@ class HostResult:
 
 def full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     """All results on one process."""
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files)
+    record = _read(files, ReadOptions(), progress)
     return HostResult(investigate_host(record, options, progress), identify(record))
 
 
 def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
     """The verdict on one process, without its programs."""
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files, ReadOptions(programs=False))
+    record = _read(files, ReadOptions(programs=False), progress)
     return HostResult(investigate_verdict(record, progress), identify(record))
 
 
 def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     """The attribution of one process."""
-    with progress.stage(f"reading {files.host}"):
-        record = load_host(files, ReadOptions(python_events=False))
+    record = _read(files, ReadOptions(python_events=False), progress)
     return HostResult(investigate_attribution(record, options, progress), identify(record))
+
+
+def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:
+    """A process's files, with a stage that counts their bytes."""
+    with progress.stage(f"reading {files.host}", _size_bytes(files)) as stage:
+        return load_host(files, replace(options, advance=stage.advance))
 
 
 def investigated(
@@ -116,7 +120,7 @@ def _each_host(
     if workers is None:
         return [_tried(analysis, options, progress, files) for files in hosts]
     places = hosts if executor is None and options.dask is None else [*map(_absolute, hosts)]
-    sizes = {files.host: _size_bytes(files) for files in hosts}
+    sizes = {files.host: _size_bytes(files) or 1 for files in hosts}
     with progress.stage("hosts", sum(sizes.values())) as stage:
         results = run_tasks(
             partial(_tried, analysis, options, NULL),
@@ -149,13 +153,13 @@ def _absolute(files: HostFiles) -> HostFiles:
     )
 
 
-def _size_bytes(files: HostFiles) -> int:
-    """Size of what is read of a process; of remote files, which aren't asked, one."""
-    path = files.xplane or files.trace_json
+def _size_bytes(files: HostFiles) -> int | None:
+    """Size of the files of a process; None for remote ones, which aren't asked."""
+    paths = [path for path in (files.xplane, files.trace_json) if path is not None]
     try:
-        return path.stat().st_size if path is not None and not files.url else 1
+        return None if files.url else sum(path.stat().st_size for path in paths)
     except OSError:
-        return 1
+        return None
 
 
 def _killed(lost: Lost[HostFiles]) -> CaptureError:

@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, resource_tracker
 from typing import Any, Final, Generic, TypeVar
 
 from explane.errors import UsageError
@@ -154,6 +154,9 @@ def worker_processes(n_processes: int) -> Iterator[Executor]:
     context = get_context("spawn")
     with ProcessPoolExecutor(n_processes, context, initializer=_end_at_once) as pool:
         try:
+            with _interrupts_held():
+                for _ in range(n_processes):  # each starts a process, as long as none is idle
+                    pool.submit(_nothing)
             yield pool
         except BaseException:
             for process in set(active_children()) - others:
@@ -161,6 +164,26 @@ def worker_processes(n_processes: int) -> Iterator[Executor]:
             raise
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits meanwhile; processes that are started hold it until they can end quietly."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _nothing() -> None:
+    """A task that is done at once."""
+
+
 def _end_at_once() -> None:
     """Ctrl-C reaches every process of the terminal: workers end without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

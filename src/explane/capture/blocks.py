@@ -8,6 +8,7 @@ whether a field ends in time is checked by position, never by what was read.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -52,8 +53,16 @@ class Block:
         return gathered
 
 
+class MappedFile(mmap.mmap):
+    """A mapped file that tells how many of its bytes were used, as far as blocks use them."""
+
+    advance: Callable[[int], None]
+
+
 def _release(buffer: Buffer, start: int, end: int) -> None:
     """Tell the system that whole pages of a mapped file were used and need not stay in memory."""
+    if isinstance(buffer, MappedFile):
+        buffer.advance(end - start)
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         last = end // mmap.PAGESIZE * mmap.PAGESIZE

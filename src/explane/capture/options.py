@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+def _ignore(n_bytes: int) -> None:
+    """For callers that don't want to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +20,10 @@ class ReadOptions:
         host_events: Keep host events other than launches. False leaves only launches (the table
             of host events is empty), which is enough to join kernels with their calls.
         programs: Keep the stored HLO modules.
+        advance: Told, while a file is read, how many more of its bytes were used.
     """
 
     python_events: bool = True
     host_events: bool = True
     programs: bool = True
+    advance: Callable[[int], None] = field(default=_ignore, compare=False)

@@ -92,6 +92,7 @@ class BlockReader:
         feed = _Feed(file)
         while feed.starts_with(GZIP_MAGIC):
             for block in self._member(feed):
+                self.n_read_bytes = feed.n_used
                 yield block
                 if self.n_text_bytes > bound:
                     text = f"gzip text grows beyond {MAX_EXPANSION} times the file's size"

@@ -8,6 +8,7 @@ XProf's converter gives other process ids, so devices are told by `process_name`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from explane.capture.assemble import StringPool, assemble
@@ -39,7 +40,7 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
     options = options or ReadOptions()
     blocks, reader = BlockReader(path), EventReader(path)
     columns = ColumnReader(StringPool(), options.python_events and options.host_events)
-    batches = _batches(blocks, reader, columns)
+    batches = _batches(blocks, reader, columns, options.advance)
     layout = Layout(columns.processes, columns.threads, columns.thread_order)
     device, host = layout.tables(batches)
     records = assemble(device, host, columns.pool, options)
@@ -64,11 +65,19 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
 
 
 def _batches(
-    blocks: BlockReader, reader: EventReader, columns: ColumnReader
+    blocks: BlockReader,
+    reader: EventReader,
+    columns: ColumnReader,
+    advance: Callable[[int], None],
 ) -> list[EventColumns]:
     """Columns of all batches of a file."""
+    batches = []
+    n_told = 0
     try:
-        batches = [columns.columns(batch) for batch in reader.batches(blocks)]
+        for batch in reader.batches(blocks):
+            batches.append(columns.columns(batch))
+            advance(blocks.n_read_bytes - n_told)
+            n_told = blocks.n_read_bytes
     except CaptureError:
         if not blocks.problems:
             raise

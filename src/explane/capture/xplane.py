@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from explane.capture.assemble import StringPool, assemble_parts
+from explane.capture.blocks import MappedFile
 from explane.capture.event_columns import LATEST_SESSION_NS
 from explane.capture.model import (
     MISSING,
@@ -67,12 +68,13 @@ def read_xplane(path: Path, options: ReadOptions | None = None) -> Capture:
     Raises:
         CaptureError: The file can't be opened, is empty, or holds no complete plane.
     """
-    with _mapped(path) as (buffer, size):
-        return _Reader(path, buffer, size, options or ReadOptions()).read()
+    options = options or ReadOptions()
+    with _mapped(path, options.advance) as (buffer, size):
+        return _Reader(path, buffer, size, options).read()
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[tuple[Buffer, int]]:
+def _mapped(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[Buffer, int]]:
     """The file as a read-only map, and its size."""
     try:
         with path.open("rb") as file:
@@ -85,7 +87,8 @@ def _mapped(path: Path) -> Iterator[tuple[Buffer, int]]:
                     "capture again, with fewer steps",
                     "empty_file",
                 )
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            with MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                mapped.advance = advance
                 yield mapped, size
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__

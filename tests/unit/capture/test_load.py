@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from explane.capture.discover import discover
+from explane.capture.discover import HostFiles, discover
 from explane.capture.hosts import HostIdentity, copies, host_notes, identify
 from explane.capture.load import load_host
 from explane.capture.model import HostCapture, NoteKind
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError
+from explane.synth.program_files import bundled_program
+from explane.synth.scenario import Scenario
+from explane.synth.simulate import simulate, write_capture
 from tests.builders import (
     U64,
     Module,
@@ -353,3 +356,17 @@ def test_xplanes_of_two_hosts_that_look_alike_are_no_copies(tmp_path: Path) -> N
         space.hostnames = [name]
         space.write(tmp_path, label)
     assert copies(loaded(tmp_path)) == {"b": "a"}
+
+
+def test_bytes_that_were_read_are_told(tmp_path: Path) -> None:
+    """Bars go by these: every byte of a JSON, and of an xplane what its events take."""
+    made = simulate(bundled_program("mlp4_h100"), Scenario(n_steps=40))
+    xplane = write_capture(made, tmp_path, truth=False)
+    json = tmp_path / f"{made.host}.trace.json.gz"
+    for path, least in ((xplane, 0.5), (json, 1.0)):
+        told: list[int] = []
+        own = (path, None) if path is xplane else (None, path)
+        load_host(HostFiles("node", tmp_path, *own), ReadOptions(advance=told.append))
+        size = path.stat().st_size
+        assert least * size <= sum(told) <= 1.05 * size
+        assert min(told) >= 0
