@@ -44,7 +44,9 @@ def _picture(context: Context, pixel_ps: int) -> list[Block]:
         n_events,
         ". Those too short for the picture are drawn merged: ",
         context.value(merged, "count"),
-        f". Grey is idle; the line under kernels is the critical path.{own}{context.only}",
+        ". Grey is idle; the line under kernels is the critical path. The lanes begin with the "
+        "first kernel: idle time of the step before it is only in the tables."
+        f"{own}{context.only}",
     )
     return [Picture("swimlanes", _PICTURE, caption)]
 
