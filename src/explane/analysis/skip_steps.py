@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from explane.analysis.latency import Latency
 from explane.analysis.launches import LaunchJoin
 from explane.analysis.steps import Steps
 from explane.capture.model import I64, Bools, Capture
+
+_BLOCK: Final = 1 << 20
+"""Host events that are worked on at once: nested events are few once they are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +128,16 @@ def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]
     first, last = thread_bounds(capture)
     result = {}
     for thread in {*np.unique(join.home_thread).tolist(), dispatch_thread(capture)} - {-1}:
-        rows = slice(first[thread], last[thread])
-        start, end = events.start_ps[rows], events.start_ps[rows] + events.duration_ps[rows]
-        counts = events.step_num[rows] < 0
-        work, idle = counts & ~waits[rows], counts & waits[rows]
+        work: list[Intervals] = []
+        idle: list[Intervals] = []
+        for begin in range(int(first[thread]), int(last[thread]), _BLOCK):
+            rows = slice(begin, min(begin + _BLOCK, int(last[thread])))
+            start, end = events.start_ps[rows], events.start_ps[rows] + events.duration_ps[rows]
+            counts, waiting = events.step_num[rows] < 0, waits[rows]
+            for parts, own in ((work, counts & ~waiting), (idle, counts & waiting)):
+                parts.append(union(intervals(start[own], end[own])))
         calls = join.home_thread == thread
-        active = subtract(intervals(start[work], end[work]), intervals(start[idle], end[idle]))
+        active = subtract(concatenate(work), concatenate(idle))
         called = intervals(launches.start_ps[calls], launches.end_ps[calls])
         result[int(thread)] = union(concatenate([active, called]))
     return result
