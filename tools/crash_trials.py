@@ -70,9 +70,15 @@ class Setting:
         given = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, **options}
         return subprocess.Popen(self.words(capture), **given)  # type: ignore[call-overload,no-any-return]
 
+    def run(self) -> int:
+        """Runs the command undisturbed; its exit code."""
+        process = self.start()
+        process.communicate()
+        return process.returncode
+
     def moment(self) -> float:
         """A random moment of a run, the second half of it more often: there it writes."""
-        return self.seconds * (self.random.random() ** 0.6) * 1.1
+        return self.seconds * 1.1 * max(self.random.random(), self.random.random())
 
     def reset(self) -> None:
         """Puts the old output in its place and removes all else."""
@@ -177,8 +183,9 @@ def no_reader(setting: Setting) -> tuple[str, bool]:
     process = setting.start(stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
-    told = process.stderr.read() if process.stderr else ""
-    return "no reader", process.wait() in (0, 3, 141) and not told
+    process.stdout = None
+    told = process.communicate()[1]
+    return "no reader", process.returncode in (0, 3, 141) and not told
 
 
 def two(setting: Setting) -> tuple[str, bool]:
@@ -208,26 +215,34 @@ def _one_line(text: str) -> bool:
 
 
 TRIALS: tuple[Trial, ...] = (
-    *(killed, killed, killed, killed, killed, killed),
-    *(full, small_disk, vanished, two, no_reader, read_only),
+    *(killed, killed, full, killed, killed, small_disk, killed, killed, vanished),
+    *(killed, killed, two, killed, no_reader, killed, killed, read_only),
 )
 
 
 def run_trials(setting: Setting, n_trials: int) -> Counter[str]:
-    """Trials in turn; counts of `what: output, right or wrong`."""
+    """Trials in turn, until an interruption; counts of `what: output, right or wrong`."""
     ends: Counter[str] = Counter()
     for number in range(n_trials):
-        setting.reset()
-        word, right = TRIALS[number % len(TRIALS)](setting)
-        state = setting.state()
-        good = right and state in ("old", "new")
-        ends[f"{word}: {state}{'' if good else ', WRONG'}"] += 1
-        if not good:
-            print(f"trial {number}: {word}: {state}, beside it {setting.left()}", file=sys.stderr)
-    code = setting.start().wait()
+        with suppress(KeyboardInterrupt):
+            _one_trial(setting, number, ends)
+            continue
+        break
+    code = setting.run()
     undisturbed = code in (0, 3) and setting.state() == "new" and not setting.left()
     ends[f"undisturbed run afterwards: {'new' if undisturbed else 'WRONG'}"] += 1
     return ends
+
+
+def _one_trial(setting: Setting, number: int, ends: Counter[str]) -> None:
+    """One trial: the old output in its place, nothing else."""
+    setting.reset()
+    word, right = TRIALS[number % len(TRIALS)](setting)
+    state = setting.state()
+    good = right and state in ("old", "new")
+    ends[f"{word}: {state}{'' if good else ', WRONG'}"] += 1
+    if not good:
+        print(f"trial {number}: {word}: {state}, beside it {setting.left()}", file=sys.stderr)
 
 
 def prepare(place: Path, command: str, captures: tuple[Path, Path], seed: int) -> Setting:
@@ -239,7 +254,7 @@ def prepare(place: Path, command: str, captures: tuple[Path, Path], seed: int) -
     for capture in captures:
         setting.capture = capture
         start_s = time.monotonic()
-        if setting.start().wait() not in (0, 3):
+        if setting.run() not in (0, 3):
             raise SystemExit(f"{command} {capture} fails by itself")
         setting.seconds = time.monotonic() - start_s
         results.append(digests(setting.out))
@@ -257,6 +272,7 @@ def main() -> int:
     parser.add_argument("--command", default="report", choices=["report", "attribute", "verdict"])
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     with tempfile.TemporaryDirectory() as folder:
         captures = (arguments.captures[0].resolve(), arguments.captures[1].resolve())
         setting = prepare(Path(folder), arguments.command, captures, arguments.seed)
@@ -264,7 +280,7 @@ def main() -> int:
     for end, n in sorted(ends.items()):
         print(f"{n:>6}  {end}")
     wrong = sum(n for end, n in ends.items() if "WRONG" in end)
-    print(f"{arguments.trials} trials of {arguments.command}, {wrong} wrong")
+    print(f"{sum(ends.values()) - 1} trials of {arguments.command}, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -410,6 +410,51 @@ def test_a_program_that_can_not_be_parsed_costs_only_its_instructions(tmp_path: 
     assert any("3" in n.reason for n in found.not_analysed)
 
 
+def loops_of(trips: int, depth: int) -> Module:
+    """A fusion inside loops inside loops."""
+    inner = [Hlo("p", "parameter", parameter_number=0), fusion_p("loop_fusion", 4)]
+    test = [Hlo("q", "parameter", parameter_number=0), Hlo("lt", "compare", operands=("q", "q"))]
+    made = [HloComputation("body", inner), HloComputation("test", test)]
+    config = f'{{"known_trip_count":{{"n":"{trips}"}}}}'
+    for i in range(depth):
+        called = ("body" if not i else f"body{i}", "test")
+        operand = Hlo(f"p{i}", "parameter", parameter_number=0)
+        loop = Hlo(f"w{i}", "while", operands=(f"p{i}",), calls=called, backend_config=config)
+        made.append(HloComputation(f"body{i + 1}", [operand, loop]))
+    last = Hlo("call", "call", operands=("x",), calls=(f"body{depth}",))
+    return module(last, called=made)
+
+
+@pytest.mark.parametrize(("trips", "depth"), [(2**63, 1), (10**6, 8), (2**64 - 1, 3), (0, 2)])
+def test_loops_without_measure_cost_neither_time_nor_memory(
+    tmp_path: Path, trips: int, depth: int
+) -> None:
+    job = Job(modules=[loops_of(trips, depth)])
+    for step in range(4):
+        job.graph(["loop_fusion"] * 3, 1000 + 200 * step, 20)
+    found = analysed(job.space(), tmp_path)
+    assert check(found, "attributed + unattributed")["holds"] == "yes"
+
+
+@pytest.mark.parametrize("opcode", ["call", "fusion"])
+def test_calls_that_double_at_every_level_are_refused_before_they_are_walked(
+    tmp_path: Path, opcode: str
+) -> None:
+    """Forty computations that call the next one twice: 2^40 instructions written out."""
+    made = [HloComputation("c0", [Hlo("p0", "parameter", parameter_number=0)])]
+    for i in range(1, 40):
+        body = [Hlo(f"p{i}", "parameter", parameter_number=0)]
+        body += [
+            Hlo(f"{side}{i}", opcode, operands=(f"p{i}",), calls=(f"c{i - 1}",)) for side in "ab"
+        ]
+        made.append(HloComputation(f"c{i}", body))
+    top = Hlo("top", opcode, operands=("x",), calls=("c39",))
+    job = steps_of(Job(modules=[module(top, called=made)]))
+    found = analysed(job.space(), tmp_path)
+    assert len(rows(found, "kernels")) == 10
+    assert any("too many times over" in n.reason for n in found.not_analysed)
+
+
 def test_a_label_that_the_program_does_not_hold_stays_a_label(tmp_path: Path) -> None:
     job = Job(modules=[program(["known_fusion"])])
     for i in range(4):

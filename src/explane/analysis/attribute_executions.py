@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from explane.analysis.attribution import Execution
 from explane.analysis.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
+
+_MOST_TIMES: Final = 1 << 40
+"""Nested loops are not counted beyond this: no capture holds as many launches."""
 
 
 def executions_of(
@@ -57,10 +61,12 @@ def _repeats(schedule: Schedule) -> tuple[Ints, npt.NDArray[np.bool_]]:
     times = np.ones(len(schedule), dtype=np.int64)
     for loop in schedule.loops:
         inside = slice(loop.first, loop.end)
-        known = loop.trip_count >= 0
-        times[inside] = np.where(times[inside] < 0, -1, times[inside] * loop.trip_count)
-        if not known:
+        trips = min(loop.trip_count, _MOST_TIMES)
+        if trips < 0:
             times[inside] = -1
+            continue
+        repeated = np.minimum(times[inside], _MOST_TIMES // max(trips, 1)) * trips
+        times[inside] = np.where(times[inside] < 0, -1, repeated)
     branched = np.zeros(len(schedule), dtype=np.bool_)
     for branches in schedule.branches:
         for first, end in branches.ranges:

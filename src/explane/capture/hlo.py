@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -17,6 +18,9 @@ from explane.capture._proto import hlo_pb2
 from explane.capture.model import StoredProgram
 from explane.capture.program import Computation, Frame, Instruction, Program, as_text
 from explane.errors import CaptureError
+
+MAX_EXPANDED: Final = 20_000_000
+"""Most instructions of a module with every call written out: a walk through it has to end."""
 
 
 def read_program(stored: StoredProgram) -> Program:
@@ -128,20 +132,26 @@ def _check_links(
     instructions: dict[int, Instruction],
 ) -> None:
     """Refuses dangling operands and calls, and calls in a circle, so that no walk has to."""
-    calls: dict[int, set[int]] = {}
+    calls: dict[int, list[int]] = {}
     known = set(instructions)
     for instruction in instructions.values():
         if not known.issuperset(instruction.proto.operand_ids):
             raise _damaged(stored, "an instruction takes an operand that it does not hold")
         called = instruction.proto.called_computation_ids
         if called:
-            calls.setdefault(instruction.computation_id, set()).update(called)
+            calls.setdefault(instruction.computation_id, []).extend(called)
     if not all(i in computations for called in calls.values() for i in called):
         raise _damaged(stored, "an instruction calls a computation that it does not hold")
     try:
-        TopologicalSorter(calls).prepare()
+        order = tuple(TopologicalSorter(calls).static_order())
     except CycleError as error:
         raise _damaged(stored, "its computations call each other in a circle") from error
+    sizes: dict[int, int] = {}
+    for computation_id in order:
+        own = len(computations[computation_id].instruction_ids)
+        sizes[computation_id] = own + sum(sizes[i] for i in calls.get(computation_id, ()))
+    if max(sizes.values(), default=0) > MAX_EXPANDED:
+        raise _damaged(stored, "its computations call each other too many times over")
 
 
 def _entry_id(module: hlo_pb2.HloModuleProto) -> int:
