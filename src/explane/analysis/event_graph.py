@@ -23,6 +23,9 @@ from explane.capture.model import I64
 REMOVED: Final = int(np.iinfo(np.int64).min)
 """Lag of an edge that a replay takes away."""
 
+_NEVER: Final = REMOVED // 2
+"""Earlier than any moment, later than any that follows a removed edge."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventGraph:
@@ -134,18 +137,24 @@ def replay(graph: EventGraph, lag_ps: I64 | None = None, residual_ps: I64 | None
         lag_ps: Lag of each edge; `REMOVED` takes the edge away. None: as measured.
         residual_ps: Residual of each moment; None: as measured.
     """
-    lags = (graph.lag_ps if lag_ps is None else lag_ps).tolist()
-    rests = (graph.residual_ps if residual_ps is None else residual_ps).tolist()
+    new_lag = graph.lag_ps if lag_ps is None else lag_ps
+    new_rest = graph.residual_ps if residual_ps is None else residual_ps
+    changed = new_rest != graph.residual_ps
+    changed[graph.target[new_lag != graph.lag_ps]] = True
+    touched = np.flatnonzero(changed[graph.order])
+    if not len(touched):
+        return graph.time_ps.copy()
+    # Up to the first change everything happens as measured.
+    times: list[int] = graph.time_ps.tolist()
+    lags, rests = new_lag.tolist(), new_rest.tolist()
     source, first = graph.source.tolist(), graph.first_edge.tolist()
-    times: list[int] = [0] * len(graph)
-    for moment in graph.order.tolist():
-        edges = range(first[moment], first[moment + 1])
-        ready = 0
-        if len(edges):
-            ready = max(
-                (times[source[e]] + lags[e] for e in edges if lags[e] != REMOVED), default=0
-            )
-        times[moment] = ready + rests[moment]
+    for moment in graph.order[touched[0] :].tolist():
+        ready = _NEVER
+        for edge in range(first[moment], first[moment + 1]):
+            arrival = times[source[edge]] + lags[edge]  # far before _NEVER for a removed edge
+            if arrival > ready:
+                ready = arrival
+        times[moment] = (ready if ready > _NEVER else 0) + rests[moment]
     return np.array(times, dtype=np.int64)
 
 
