@@ -58,6 +58,7 @@ class OutputFolder:
             self.target.parent.mkdir(parents=True, exist_ok=True)
             self._stack.enter_context(_terminable())
             self._stack.enter_context(only_writer(self.target))
+            self._stack.callback(_remove, self._new)
             restore(self.target, self._old)
             shutil.rmtree(self._new, ignore_errors=True)
             self._new.mkdir()
@@ -81,7 +82,6 @@ class OutputFolder:
             elif isinstance(error, OSError) and _is_within(error.filename, self._new):
                 raise _cannot_write(self.target, error) from error
         finally:
-            shutil.rmtree(self._new, ignore_errors=True)
             self._stack.close()
 
     def file(self, relative: str) -> Path:
@@ -128,6 +128,15 @@ class OutputFolder:
     def _all_digests(self) -> dict[str, str]:
         """SHA-256 of every file, by slash-separated path, sorted."""
         return {name: self.digest(name) for name in _names(self._new)}
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, to the end also when a signal interrupts it."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def refuse_unsafe(target: Path, inputs: Sequence[Path] = (), force: bool = False) -> None:

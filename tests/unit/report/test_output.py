@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,6 +205,7 @@ def test_an_output_moved_aside_by_a_killed_run_comes_back(tmp_path: Path) -> Non
 WRITER = """
 import sys
 from pathlib import Path
+from typing import Any
 from explane.report.output import OutputFolder
 out = Path(sys.argv[1])
 print("ready", flush=True)
@@ -249,3 +252,32 @@ def test_usual_module_names_stay_and_different_names_stay_different() -> None:
     assert safe_file_name("jit_loss_fn(17)") == "jit_loss_fn(17)"
     assert safe_file_name("a/b") != safe_file_name("a_b")
     assert safe_file_name("x" * 300) != safe_file_name("x" * 301)
+
+
+@pytest.mark.parametrize("moment", ["mkdir", "rmtree"])
+def test_an_interruption_while_it_enters_or_cleans_up_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    out = tmp_path / "out"
+    write(out, "old")
+    mkdir, rmtree = Path.mkdir, shutil.rmtree
+    seen: list[Path] = []
+
+    def interrupted_mkdir(path: Path, *words: Any, **options: Any) -> None:
+        mkdir(path, *words, **options)
+        if moment == "mkdir" and path.name.endswith("explane-new"):
+            raise KeyboardInterrupt
+
+    def interrupted_rmtree(path: Path, **options: Any) -> None:
+        if moment == "rmtree" and path.exists() and path.name.endswith("-new") and not seen:
+            seen.append(path)
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    monkeypatch.setattr(Path, "mkdir", interrupted_mkdir)
+    monkeypatch.setattr("explane.report.output.shutil.rmtree", interrupted_rmtree)
+    with pytest.raises(KeyboardInterrupt), OutputFolder(out) as folder:
+        folder.write_text("a", "b")
+        raise RuntimeError
+    assert leftovers(out) == []
+    assert (out / "a" / "report.md").read_text() == "old"
