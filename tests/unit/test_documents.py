@@ -31,3 +31,12 @@ def test_the_readme_names_only_targets_that_exist() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     assert set(re.findall(r"make ([a-z]+)\b(?= {2,}#|`)", text)) <= set(targets)
+
+
+def test_tests_named_by_the_page_on_robustness_exist() -> None:
+    text = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    made = {name for source in sources for name in re.findall(r"^def (test_\w+)", source, re.M)}
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) > 100
+    assert named <= made
