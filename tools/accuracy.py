@@ -20,9 +20,9 @@ from pathlib import Path
 
 import polars as pl
 
-from explane.analysis.attribute import attribute
+from explane.analysis.attribution.attribute import attribute
+from explane.analysis.attribution.selfcheck import selfcheck
 from explane.analysis.host_facts import read_programs
-from explane.analysis.selfcheck import selfcheck
 from explane.capture.xplane import read_xplane
 
 KEYS = ["device", "start_ps", "duration_ps", "kernel"]

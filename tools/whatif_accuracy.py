@@ -27,7 +27,7 @@ from typing import Any
 import polars as pl
 
 from explane.analysis.investigate import investigate_host
-from explane.analysis.whatif_device import OUTSIDE
+from explane.analysis.replay.device import OUTSIDE
 from explane.capture.discover import discover
 from explane.capture.load import load_host
 from explane.synth.program_files import bundled_program

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from explane.analysis.investigation import Investigation
-from explane.analysis.line_times import line_times
+from explane.analysis.lines.line_times import line_times
 from explane.analysis.overview import labelled_ops, overview
 from explane.capture.discover import discover
 from explane.capture.load import load_host
@@ -129,7 +129,7 @@ def compare(
         CaptureError: A capture can't be used, or they are not of the same work.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    from explane.analysis.compare import compare as compare_results  # only here: they draw
+    from explane.analysis.compare.compare import compare as compare_results  # only here: they draw
     from explane.report.compare import write_comparison
 
     with progress.stage("looking for captures"):

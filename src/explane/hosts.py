@@ -13,7 +13,7 @@ from functools import partial
 from os import cpu_count
 from pathlib import Path
 
-from explane.analysis.across_hosts import compare_hosts
+from explane.analysis.hosts.across import compare_hosts
 from explane.analysis.investigate import (
     investigate_attribution,
     investigate_host,
@@ -21,7 +21,7 @@ from explane.analysis.investigate import (
     merge,
 )
 from explane.analysis.investigation import Investigation, SourceFile
-from explane.analysis.run_notes import with_notes
+from explane.analysis.trust.run_notes import with_notes
 from explane.capture.discover import Discovery, HostFiles
 from explane.capture.hosts import HostIdentity, copies, host_notes, identify
 from explane.capture.load import load_host

@@ -11,7 +11,7 @@ import pytest
 
 from explane import app
 from explane.analysis.investigation import Investigation
-from explane.analysis.line_times import line_times
+from explane.analysis.lines.line_times import line_times
 from explane.options import Options
 from tests.builders import Hlo, HloComputation, HloModule, Module
 from tests.field.made import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from explane.analysis.parts import PARTS
+from explane.analysis.verdict.parts import PARTS
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Causes, Scenario, Tracer
 from explane.synth.simulate import simulate, write_capture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from explane.analysis.flops import ProgramCosts
+from explane.analysis.roofline.flops import ProgramCosts
 from explane.capture.hlo import read_program
 from explane.capture.hlo_fields import known_trip_count
 from explane.capture.model import StoredProgram

@@ -14,7 +14,7 @@ from functools import reduce
 
 import pytest
 
-from explane.analysis.advice_texts import CAUSE_TEXTS
+from explane.analysis.advice.texts import CAUSE_TEXTS
 
 jax = pytest.importorskip("jax", reason="jax is not installed")
 pytestmark = pytest.mark.oracle

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from explane.analysis.collectives import COLLECTIVE_OPCODES
+from explane.analysis.collectives.collectives import COLLECTIVE_OPCODES
 from explane.analysis.investigation import HostFacts
 from explane.analysis.overview import gpu_text
-from explane.analysis.verdict import Expected
+from explane.analysis.verdict.verdict import Expected
 from explane.capture.hlo import read_program
 from explane.capture.model import Capture, HostCapture
 from explane.capture.program import Program

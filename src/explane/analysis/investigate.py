@@ -14,33 +14,33 @@ from typing import Final
 
 import polars as pl
 
-from explane.analysis.advice import advice_table
-from explane.analysis.attribute import attribute
-from explane.analysis.attribution import Attribution
-from explane.analysis.budget import Budgets, stream_budgets
-from explane.analysis.collectives import find_collectives, straggler_table
-from explane.analysis.critical_path import path_summary
-from explane.analysis.evidence import causes_seen
-from explane.analysis.evidence_groups import groups_seen
+from explane.analysis.advice.advice import advice_table
+from explane.analysis.advice.evidence import causes_seen
+from explane.analysis.advice.evidence_groups import groups_seen
+from explane.analysis.advice.kernel_groups import kernel_groups
+from explane.analysis.attribution.attribute import attribute
+from explane.analysis.attribution.result import Attribution
+from explane.analysis.attribution.selfcheck import selfcheck
+from explane.analysis.collectives.collectives import find_collectives, straggler_table
+from explane.analysis.collectives.refined import with_refined_kinds
 from explane.analysis.host_facts import expected_of, host_facts, read_programs
-from explane.analysis.idle import idle_gaps
 from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
-from explane.analysis.kernel_groups import kernel_groups
-from explane.analysis.launches import LaunchJoin, join_launches
-from explane.analysis.op_tables import kernel_table, line_table, op_sources, op_table
-from explane.analysis.provenance import provenance
-from explane.analysis.reconcile import Records, check_table, largest_device_count, reconcile
-from explane.analysis.refined import with_refined_kinds
-from explane.analysis.replay_checks import replay_checks
-from explane.analysis.roofline import RooflineOptions, roofline
-from explane.analysis.selfcheck import selfcheck
-from explane.analysis.skip import skip_metrics
-from explane.analysis.step_facts import StepFacts
-from explane.analysis.step_play import Play, play_steps
-from explane.analysis.steps import Steps, find_steps
+from explane.analysis.lines.op_tables import kernel_table, line_table, op_sources, op_table
+from explane.analysis.lines.provenance import provenance
+from explane.analysis.replay.critical_path import path_summary
+from explane.analysis.replay.facts import StepFacts
+from explane.analysis.replay.play import Play, play_steps
+from explane.analysis.roofline.roofline import RooflineOptions, roofline
+from explane.analysis.steps.launches import LaunchJoin, join_launches
+from explane.analysis.steps.steps import Steps, find_steps
 from explane.analysis.swimlane import swimlane_table
-from explane.analysis.trust import TrustInputs, new_capture_table, trust_items, trust_table
-from explane.analysis.verdict import Expected, find_verdict
+from explane.analysis.trust.reconcile import Records, check_table, largest_device_count, reconcile
+from explane.analysis.trust.replay_checks import replay_checks
+from explane.analysis.trust.trust import TrustInputs, new_capture_table, trust_items, trust_table
+from explane.analysis.verdict.budget import Budgets, stream_budgets
+from explane.analysis.verdict.idle import idle_gaps
+from explane.analysis.verdict.skip import skip_metrics
+from explane.analysis.verdict.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
 from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program

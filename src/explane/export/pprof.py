@@ -17,7 +17,7 @@ import polars as pl
 
 from explane.analysis.columns import plain_texts
 from explane.analysis.investigation import Investigation
-from explane.analysis.stacks import InstructionKey, instruction_stacks
+from explane.analysis.lines.stacks import InstructionKey, instruction_stacks
 from explane.capture.program import Frame
 from explane.errors import one_line
 from explane.export import protobuf

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from explane.analysis.line_times import LineTimes
+from explane.analysis.lines.line_times import LineTimes
 from explane.report.source_lines import source_text
 from explane.report.text import visible
 from explane.units import format_ps, format_ratio

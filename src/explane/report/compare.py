@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import polars as pl
 
-from explane.analysis.compare import Comparison
+from explane.analysis.compare.compare import Comparison
 from explane.report.charts.compare import line_chart, step_chart
 from explane.report.charts.render import to_svg, to_vega
 from explane.report.claims import ClaimBook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from explane.analysis.host_table import host_figures, in_detail
+from explane.analysis.hosts.table import host_figures, in_detail
 from explane.analysis.investigation import Investigation
 
 _HOSTS = {

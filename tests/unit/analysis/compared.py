@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from explane.analysis.advice import ADVICE_SCHEMA
+from explane.analysis.advice.advice import ADVICE_SCHEMA
 from explane.analysis.investigation import HostFacts, Investigation, ProgramFile
-from explane.analysis.whatif import WHATIF_SCHEMA
+from explane.analysis.replay.whatif import WHATIF_SCHEMA
 from tests.builders_hlo import Hlo, HloComputation, HloModule
 from tests.unit.export.made import investigation, kernel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from explane.analysis.cost import Cost
-from explane.analysis.flops import cost_of
+from explane.analysis.roofline.cost import Cost
+from explane.analysis.roofline.flops import cost_of
 from explane.capture.hlo import read_program
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from explane.analysis.attribution import Attribution, InstructionKey, Match
-from explane.analysis.collective_match import match_collectives
-from explane.analysis.launches import join_launches
-from explane.analysis.step_facts import StepFacts
-from explane.analysis.whatif import PlayedStep, StepWindow, play_step
-from explane.analysis.whatif_device import Shares
+from explane.analysis.attribution.result import Attribution, InstructionKey, Match
+from explane.analysis.collectives.match import match_collectives
+from explane.analysis.replay.device import Shares
+from explane.analysis.replay.facts import StepFacts
+from explane.analysis.replay.whatif import PlayedStep, StepWindow, play_step
+from explane.analysis.steps.launches import join_launches
 from explane.capture.model import Capture
 from explane.capture.program import Program
 

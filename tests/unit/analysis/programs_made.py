@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from explane.analysis.attribute import attribute
-from explane.analysis.attribution import Attribution, Match
+from explane.analysis.attribution.attribute import attribute
+from explane.analysis.attribution.result import Attribution, Match
 from explane.capture.hlo import read_program
 from explane.capture.model import Capture, StoredProgram
 from explane.capture.program import Program

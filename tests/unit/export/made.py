@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from explane.analysis.critical_path import PATH_SCHEMA
 from explane.analysis.investigation import HostFacts, Investigation, ProgramFile
+from explane.analysis.replay.critical_path import PATH_SCHEMA
 from tests.builders_hlo import Hlo, HloComputation, HloModule
 
 US = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explane.analysis.line_times import line_times
+from explane.analysis.lines.line_times import line_times
 from explane.report.annotate_html import heat, to_page
 from explane.report.annotate_text import to_text
 from explane.report.annotated import Annotated, annotated

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explane.analysis.compare import compare
+from explane.analysis.compare.compare import compare
 from explane.report.compare import write_comparison
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, digests

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from explane import investigate
-from explane.analysis.host_table import host_figures, in_detail
+from explane.analysis.hosts.table import host_figures, in_detail
 from explane.analysis.investigation import Investigation
 from explane.options import Options
 from explane.report.build import build_report, report_tables

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from markdown_it import MarkdownIt
 
-from explane.analysis.advice_texts import CAUSE_TEXTS
+from explane.analysis.advice.texts import CAUSE_TEXTS
 from explane.options import Options
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, digests

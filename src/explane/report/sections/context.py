@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from explane.analysis.host_table import MOST_IN_DETAIL
+from explane.analysis.hosts.table import MOST_IN_DETAIL
 from explane.report.claims import Claim, ClaimBook, Column, Label, sql_text
 from explane.report.document import (
     Mark,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explane.analysis.host_table import MOST_IN_DETAIL
+from explane.analysis.hosts.table import MOST_IN_DETAIL
 from explane.report.claims import sql_text
 from explane.report.document import Block, Paragraph, Section, Span, Spans, spans
 from explane.report.sections.causes import meaning

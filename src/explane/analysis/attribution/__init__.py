@@ -1,0 +1,1 @@
+"""Which instruction of its program each kernel belongs to."""

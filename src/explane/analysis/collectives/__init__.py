@@ -1,0 +1,1 @@
+"""Collectives matched across GPUs."""

@@ -1,0 +1,1 @@
+"""Two captures of the same work."""

@@ -1,0 +1,1 @@
+"""Several processes: clocks, lateness, equal programs."""

@@ -1,0 +1,1 @@
+"""From instructions to op names and Python lines, and time by each."""

@@ -1,0 +1,56 @@
+"""Predicates of loops and branches that are read back to the host.
+
+XLA runs a `while` without a known trip count (and a `conditional`) from the host: the predicate
+is copied back, the host waits for the copy, and only then launches what comes next:
+
+    GPU    ├ cond ┤├D2H┤               ├ body … ├ cond ┤├D2H┤
+    host                 ├wait┤├launch┤                       ├wait┤├launch┤
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from explane.analysis.replay.facts import StepFacts
+from explane.capture.model import I64, Bools, Kind
+
+_DECIDED: Final = frozenset({"conditional", "while"})
+
+
+def condition_copies(facts: StepFacts) -> Bools:
+    """Copies of predicates to the host, among all kernels of the capture."""
+    attribution = facts.attribution
+    decided = np.zeros(len(attribution.instructions) + 1, bool)
+    for index, key in enumerate(attribution.instructions):
+        program = facts.programs.get(key.program_id)
+        instruction = program.by_name.get(key.name) if program else None
+        decided[index] = instruction is not None and instruction.opcode in _DECIDED
+    copies: Bools = decided[attribution.instruction] & (facts.capture.kernels.kind == Kind.MEMCPY)
+    return copies
+
+
+def calls_that_wait(facts: StepFacts, launches: I64, kernels: I64) -> tuple[I64, I64]:
+    """The next call of the same thread after the call of each copy of a predicate.
+
+    Args:
+        facts: The capture and what is known of it.
+        launches: Rows in `Capture.launches`, by start.
+        kernels: Rows in `Capture.kernels`; those that are no copies of predicates are left out.
+
+    Returns:
+        Indices in `kernels` and in `launches`, of equal length.
+    """
+    copies = np.flatnonzero(condition_copies(facts)[kernels])
+    thread = facts.capture.launches.thread[launches]
+    order = np.argsort(thread, kind="stable")
+    following = np.full(len(thread), -1, np.int64)
+    same = thread[order[1:]] == thread[order[:-1]]
+    following[order[:-1][same]] = order[1:][same]
+    by_row = np.argsort(launches)
+    asked = facts.join.kernel_launch[kernels[copies]]
+    copies, asked = copies[asked >= 0], asked[asked >= 0]
+    call = by_row[np.searchsorted(launches[by_row], asked)]
+    waits = following[call]
+    return copies[waits >= 0], waits[waits >= 0]

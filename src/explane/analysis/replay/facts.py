@@ -1,0 +1,119 @@
+"""What the dependency graph of a step is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from explane.analysis.attribution.result import Attribution
+from explane.analysis.collectives.match import MatchedCollectives
+from explane.analysis.replay.slow_gpus import SlowGpus, find_slow_gpus
+from explane.analysis.steps.host_events import WAIT, names_like
+from explane.analysis.steps.launches import LaunchJoin
+from explane.analysis.verdict.host_causes import dispatch_thread
+from explane.analysis.verdict.latency import launch_latency
+from explane.capture.model import I64, Bools, Capture
+from explane.capture.program import Program
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """Everything that the graph of a step is made from.
+
+    Attributes:
+        capture: The capture.
+        join: Kernels and their launches.
+        attribution: Kernels and their instructions.
+        programs: Parsed programs by id.
+        collectives: Collective kernels matched across GPUs.
+        bus_bytes: Bytes that each collective kernel puts on the bus, NaN where that is unknown;
+            aligned with `collectives.row`; None when nothing is known.
+    """
+
+    capture: Capture
+    join: LaunchJoin
+    attribution: Attribution
+    programs: Mapping[int, Program]
+    collectives: MatchedCollectives
+    bus_bytes: npt.NDArray[np.float64] | None = None
+
+    @cached_property
+    def launch_lag_ps(self) -> I64:
+        """Least time from the start of its call to the start of each kernel; see `latency`.
+
+        A call that lasts until its copy is done (to memory that is not pinned) does not say how
+        long the copy has to wait for it; the usual call stands in.
+        """
+        latency = launch_latency(self.capture, self.join, whole_device=True)
+        blocked = latency.has_launch & self.is_blocking[self.join.kernel_launch]
+        call_ps = np.where(
+            blocked, np.minimum(latency.call_ps, self.usual_call_ps), latency.call_ps
+        )
+        lag: I64 = call_ps + latency.floor_ps
+        return lag
+
+    @cached_property
+    def is_blocking(self) -> Bools:
+        """Calls that return only after their work has ended; a last False for no call."""
+        kernels, calls = self.capture.kernels, self.capture.launches
+        launch = self.join.kernel_launch
+        known = np.flatnonzero((launch >= 0) & kernels.time_ok)
+        ends = np.full(len(calls) + 1, np.iinfo(np.int64).min, np.int64)
+        np.maximum.at(ends, launch[known], kernels.end_ps[known])
+        done = (ends[:-1] > calls.start_ps) & (ends[:-1] <= calls.end_ps)
+        return np.append(done, False)
+
+    @cached_property
+    def usual_call_ps(self) -> int:
+        """Median length of the calls that don't wait for their work; 0 without any."""
+        lengths = self.capture.launches.duration_ps[~self.is_blocking[:-1]]
+        return int(np.median(lengths)) if len(lengths) else 0
+
+    @cached_property
+    def dispatch_thread(self) -> int:
+        """Thread that gives the devices their work; -1 when none is known."""
+        return dispatch_thread(self.capture)
+
+    @cached_property
+    def wait_rows(self) -> I64:
+        """Rows of the host events, of any thread, in which the host only waits."""
+        events = self.capture.host_events
+        waits = names_like(self.capture, events.name, WAIT)
+        return np.flatnonzero(waits & (events.duration_ps > 0))
+
+    @cached_property
+    def slow_gpus(self) -> SlowGpus:
+        """GPUs that compute longer than the others at the same work."""
+        return find_slow_gpus(self.capture, self.attribution)
+
+    def best_transfer_ps(self, rows: I64) -> I64:
+        """Transfer time of some kernels at the best rate seen among all collectives.
+
+        A transfer takes the latency, for which the shortest one seen stands, and its bytes at
+        the best rate; a kernel whose bytes are unknown keeps its own time, and one that is no
+        collective too.
+
+        Args:
+            rows: Rows in `Capture.kernels`.
+        """
+        limit = self.capture.kernels.duration_ps[rows].copy()
+        matched = self.collectives
+        if self.bus_bytes is None or not len(matched):
+            return limit
+        transfer_ps = matched.transfer_ps(self.capture)
+        moved = (transfer_ps > 0) & (matched.n_devices > 1) & (self.bus_bytes > 0)
+        if not moved.any():
+            return limit
+        rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
+        shortest = int(transfer_ps[moved].min())
+        at_best = (np.nan_to_num(self.bus_bytes) / rate + shortest).astype(np.int64)
+        at_best = np.where(np.isnan(self.bus_bytes), transfer_ps, at_best)
+        by_row = np.full(len(self.capture.kernels), -1, np.int64)
+        by_row[matched.row] = at_best
+        known = by_row[rows] >= 0
+        limit[known] = by_row[rows[known]]
+        return limit

@@ -1,0 +1,59 @@
+"""Steps that the host begins only after it has waited for the result of the step before.
+
+GPU     ├── step 1 ──┤                ├── step 2 ──┤
+host    ├calls┤├ Await ─┤├ next_batch ┤├calls┤├ Await …
+                     ^ the wait outlasts the step: nothing is queued when the GPU runs dry
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from explane.analysis.intervals import covered_in_windows, intervals, union
+from explane.analysis.replay.facts import StepFacts
+from explane.analysis.replay.graph import StepGraph
+
+_LATEST_RATIO: Final = 0.1
+"""A wait may outlast the last kernel before the step by this share of the step's length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readback:
+    """A wait of the host between two steps.
+
+    Attributes:
+        name: Host event that waits.
+        host_ps: Time of the step in which the dispatching thread does not wait.
+    """
+
+    name: str
+    host_ps: int
+
+
+def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
+    """The wait across the beginning of a step, if the step's first call came after it.
+
+    Args:
+        facts: The capture and what is known of it.
+        step: Graph of the step; its origin is the end of the last kernel before it.
+    """
+    capture = facts.capture
+    if not len(step.launches):
+        return None
+    first_call = int(capture.launches.start_ps[step.launches[0]])
+    end = int(capture.kernels.end_ps[step.kernels].max(initial=step.origin_ps))
+    events = capture.host_events
+    waits = facts.wait_rows[events.thread[facts.wait_rows] == facts.dispatch_thread]
+    limit = step.origin_ps + int(_LATEST_RATIO * (end - step.origin_ps))
+    across = (events.start_ps[waits] < step.origin_ps) & (events.end_ps[waits] >= step.origin_ps)
+    across &= events.end_ps[waits] <= min(first_call, limit)
+    if not across.any():
+        return None
+    longest = waits[across][np.argmax(events.duration_ps[waits[across]])]
+    waited = union(intervals(events.start_ps[waits], events.end_ps[waits]))
+    window = np.array([step.origin_ps]), np.array([end])
+    waited_ps = int(covered_in_windows(waited, *window)[0])
+    return Readback(capture.text(int(events.name[longest])), end - step.origin_ps - waited_ps)

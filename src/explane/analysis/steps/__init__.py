@@ -1,0 +1,1 @@
+"""Launches, executions and steps of a capture."""

@@ -1,0 +1,1 @@
+"""Independent records side by side, and what can not be trusted."""

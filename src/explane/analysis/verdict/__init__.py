@@ -1,0 +1,1 @@
+"""What bounds the steps: budgets, idle time and its causes, SKIP figures, the verdict."""

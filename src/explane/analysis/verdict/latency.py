@@ -1,0 +1,138 @@
+"""Launch-to-start time of every kernel, split into the call, the floor and the queue.
+
+    host     ├── launch call ──┤
+    stream                          ├── kernel ──┤
+             │←──── call ─────→│flo-│
+             │←───────── t_l ─────────→│         queue = t_l - call - floor
+
+- *t_l*: kernel start less launch call start. A kernel that starts before its call by the skew of
+  the clocks has t_l 0 and is counted; if the median is negative, host and GPU times can't be
+  compared at all.
+- *call*: the call's own time, at most t_l (the kernel may start before the call returns).
+- *floor*: the least time from the end of the call to the start of the kernel that was seen on a
+  stream that had run dry before the call began; per device, for graph launches apart. Without
+  such a launch the least floor of the others stands in, else 0 (`floor_is_borrowed`).
+- *queue*: the rest. Work in front of the kernel, not the launch, made it wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explane.analysis.intervals import intervals, running_end
+from explane.analysis.steps.launches import LaunchJoin
+from explane.capture.model import I64, Bools, Capture
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Launch-to-start times; columns are aligned with the kernels, 0 without a launch.
+
+    Attributes:
+        has_launch: Kernels with good times and a launch.
+        first: Of these, the first kernel of each launch (a graph launch has many kernels).
+        t_l_ps, call_ps, floor_ps, queue_ps: t_l is call + floor + queue.
+        raw_t_l_ps: t_l as the clocks say, negative ones included.
+        n_negative: Launches whose first kernel starts before the call.
+        floor_is_borrowed: True when a device or kind of launch never met a dry stream.
+    """
+
+    has_launch: Bools
+    first: Bools
+    t_l_ps: I64
+    call_ps: I64
+    floor_ps: I64
+    queue_ps: I64
+    raw_t_l_ps: I64
+    n_negative: int
+    floor_is_borrowed: bool
+
+    @property
+    def median_t_l_ps(self) -> int:
+        """Lower median of the raw launch-to-start times of launches; 0 without any."""
+        values = np.sort(self.raw_t_l_ps[self.first])
+        return int(values[(len(values) - 1) // 2]) if len(values) else 0
+
+    @property
+    def clocks_distrusted(self) -> bool:
+        """True when most kernels start before they are launched."""
+        return self.median_t_l_ps < 0
+
+
+def launch_latency(capture: Capture, join: LaunchJoin, *, whole_device: bool = False) -> Latency:
+    """Launch-to-start times of all kernels of a capture.
+
+    Args:
+        capture: The capture.
+        join: Its launches.
+        whole_device: Take the floor only from launches that met an idle device: a kernel on a
+            stream that had run dry may still wait for another stream.
+    """
+    kernels, launches = capture.kernels, capture.launches
+    has = (join.kernel_launch >= 0) & kernels.time_ok
+    first = np.zeros(len(kernels), dtype=bool)
+    first[join.first_kernel[join.first_kernel >= 0]] = True
+    raw = np.zeros(len(kernels), dtype=np.int64)
+    call = np.zeros(len(kernels), dtype=np.int64)
+    of = join.kernel_launch[has]
+    raw[has] = kernels.start_ps[has] - launches.start_ps[of]
+    call[has] = np.maximum(launches.duration_ps[of], 0)
+    t_l = np.maximum(raw, 0)
+    call = np.minimum(call, t_l)
+    rest = t_l - call
+    dry = first & has & _was_dry(capture, join, whole_device=whole_device)
+    floor, borrowed = _floors(capture, join, first & has, dry, rest)
+    floor = np.minimum(floor, rest)
+    return Latency(
+        has_launch=has,
+        first=first & has,
+        t_l_ps=t_l,
+        call_ps=call,
+        floor_ps=floor,
+        queue_ps=rest - floor,
+        raw_t_l_ps=raw,
+        n_negative=int((raw[first & has] < 0).sum()),
+        floor_is_borrowed=borrowed,
+    )
+
+
+def _floors(
+    capture: Capture, join: LaunchJoin, first: Bools, dry: Bools, rest: I64
+) -> tuple[I64, bool]:
+    """Floor of each kernel's device and kind of launch; and whether one of them is borrowed.
+
+    A device and kind without a launch on a dry stream borrows the least floor that was seen at
+    all; without any the floor is unknown and taken as 0.
+    """
+    kernels = capture.kernels
+    launched = join.kernel_launch >= 0
+    cell = kernels.device.astype(np.int64) * 2
+    cell[launched] += capture.launches.is_graph[join.kernel_launch[launched]]
+    n_cells = int(cell.max(initial=-1)) + 1
+    none = np.iinfo(np.int64).max
+    least = np.full(n_cells, none, dtype=np.int64)
+    np.minimum.at(least, cell[dry], rest[dry])
+    known = least < none
+    least[~known] = least[known].min() if known.any() else 0
+    borrowed = bool((~known[np.unique(cell[first])]).any())
+    return least[cell], borrowed
+
+
+def _was_dry(capture: Capture, join: LaunchJoin, *, whole_device: bool) -> Bools:
+    """True for kernels whose stream (device) had no work left when their launch call began."""
+    kernels = capture.kernels
+    stream = np.zeros_like(kernels.stream) if whole_device else kernels.stream
+    rows = np.flatnonzero(kernels.time_ok)
+    rows = rows[np.lexsort((kernels.start_ps[rows], stream[rows], kernels.device[rows]))]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (np.diff(kernels.device[rows]) != 0) | (np.diff(stream[rows]) != 0)
+    lane = np.cumsum(new) - 1
+    reach = running_end(intervals(kernels.start_ps[rows], kernels.end_ps[rows], lane))
+    before = np.concatenate(([0], reach[:-1]))
+    launch = join.kernel_launch[rows]
+    call_start = np.append(capture.launches.start_ps, 0)[launch]
+    dry = np.zeros(len(kernels), dtype=bool)
+    dry[rows] = (launch >= 0) & (new | (before <= call_start))
+    return dry
