@@ -33,6 +33,7 @@ LANE_COLUMNS = {
 """Columns of `swimlane.csv`, in order."""
 
 _MOST_HOST_EVENTS = 20_000
+_NO_NAME = "thread without a name"
 
 
 def swimlane_table(
@@ -105,7 +106,9 @@ def _thread_lanes(capture: Capture, launches: I64, origin_ps: int, end_ps: int) 
     n_calls = len(launches)
     return pl.DataFrame(
         [
-            text_column("lane", thread.astype(np.int32), [t.name for t in capture.threads]),
+            text_column(
+                "lane", thread.astype(np.int32), [t.name or _NO_NAME for t in capture.threads]
+            ),
             pl.Series("start_ps", start_ps - origin_ps),
             pl.Series("duration_ps", duration_ps),
             text_column("name", name.astype(np.int32), capture.strings),
