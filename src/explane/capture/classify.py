@@ -155,11 +155,6 @@ def refine_kinds(
     return refined
 
 
-def is_library_collective(name: str) -> bool:
-    """True for kernels that a communication library or XLA's own collective code names."""
-    return _STRONG.match(name) is not None
-
-
 # --------------------------------------------------------------------------- kind of collective
 
 _COLLECTIVES: Final = tuple(

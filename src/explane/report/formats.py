@@ -76,7 +76,6 @@ _TEXTS: Final[Mapping[str, Callable[[str], str]]] = {
 }
 
 NUMBER_FORMATS: Final = frozenset(_NUMBERS)
-TEXT_FORMATS: Final = frozenset(_TEXTS)
 
 
 def printed(value: Value, unit: str) -> str:

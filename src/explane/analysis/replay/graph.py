@@ -59,7 +59,8 @@ class StepGraph:
     the calls.
 
     Attributes:
-        graph: Moments and edges.
+        graph: Moments and edges. Of n kernels and m calls the moments are: n starts and n ends of
+            the kernels, then m starts and m ends of the calls.
         kernels: Rows in `Capture.kernels`, by (start, row).
         launches: Rows in `Capture.launches`, by start.
         origin_ps: Start of the step in the capture's time.
@@ -71,22 +72,6 @@ class StepGraph:
     launches: I64
     origin_ps: int
     n_contradicted: int
-
-    def start_of_kernel(self, index: I64 | int) -> I64 | int:
-        """Moment of the start of the kernel with this index in `kernels`."""
-        return index
-
-    def end_of_kernel(self, index: I64 | int) -> I64 | int:
-        """Moment of its end."""
-        return index + len(self.kernels)
-
-    def start_of_launch(self, index: I64 | int) -> I64 | int:
-        """Moment of the start of the call with this index in `launches`."""
-        return index + 2 * len(self.kernels)
-
-    def end_of_launch(self, index: I64 | int) -> I64 | int:
-        """Moment of its end."""
-        return index + 2 * len(self.kernels) + len(self.launches)
 
 
 def build_step_graph(facts: StepFacts, rows: I64, origin_ps: int) -> StepGraph:

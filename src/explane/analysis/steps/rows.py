@@ -87,11 +87,6 @@ class Steps:
         numbers[self.index] = self.step
         return numbers
 
-    def row_of(self, device: int, index: int) -> int:
-        """Row of a step on a device, or -1."""
-        rows = np.flatnonzero((self.device == device) & (self.index == index))
-        return int(rows[0]) if len(rows) else -1
-
     @cached_property
     def median_row(self) -> int:
         """Row of the median step, or -1 without a complete step.

@@ -23,7 +23,6 @@ stream; what launched the kernel after it decides the cause:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import polars as pl
@@ -35,9 +34,6 @@ from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.host_causes import host_events_of
 from explane.analysis.verdict.idle_causes import CAUSES, HOST_LATE, Gap, causes_of, gaps_of
 from explane.capture.model import I64, Bools, Capture
-
-#: Causes that the host is answerable for.
-HOST_CAUSES: Final = ("host_late", "launch_call_long")
 
 
 @dataclass(frozen=True, slots=True)

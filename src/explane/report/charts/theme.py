@@ -24,12 +24,6 @@ KIND_COLOURS: Final = {
 IDLE_COLOUR: Final = "#e6e8eb"
 PATH_COLOUR: Final = "#111827"
 BOUND_COLOURS: Final = {"compute": "#0072b2", "memory": "#009e73", "unknown": "#9aa1a9"}
-MATCH_COLOURS: Final = {
-    "exact": "#0072b2",
-    "name": "#56b4e9",
-    "order": "#e69f00",
-    "none": "#9aa1a9",
-}
 
 WIDTH: Final = 900
 """Width of the plotting area in pixels, axis labels not counted."""
