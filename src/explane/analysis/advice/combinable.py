@@ -45,21 +45,17 @@ def combinable(facts: StepFacts) -> Shares:
             a lone GPU's collective may only be waiting.
     """
     shares = np.ones(len(facts.capture.kernels))
-    matched = facts.collectives
-    if facts.bus_bytes is None or not len(matched):
+    seen, row = facts.transfers, facts.collectives.row
+    if seen is None:
         return shares
-    transfer_ps = matched.transfer_ps(facts.capture)
-    moved = (transfer_ps > 0) & (matched.n_devices > 1) & (facts.bus_bytes > 0)
-    if not moved.any():
-        return shares
-    rate = max(float((facts.bus_bytes[moved] / transfer_ps[moved]).max()), _SLOWEST_LINK / 1e12)
-    latency_ps = min(int(transfer_ps[moved].min()), _MOST_LATENCY_PS)
-    n_bytes = np.nan_to_num(facts.bus_bytes)
-    small = moved & (n_bytes / rate < latency_ps / 2) & (n_bytes <= _MOST_BYTES)
-    later = _later(facts, matched.row[small])
-    joined = small & later[facts.attribution.instruction[matched.row]]
-    left = np.maximum(transfer_ps[joined] - latency_ps, 0) / transfer_ps[joined]
-    shares[matched.row[joined]] = left
+    rate = max(seen.best_bytes_per_ps, _SLOWEST_LINK / 1e12)
+    latency_ps = min(seen.shortest_ps, _MOST_LATENCY_PS)
+    n_bytes = np.nan_to_num(seen.bus_bytes)
+    small = seen.moved & (n_bytes / rate < latency_ps / 2) & (n_bytes <= _MOST_BYTES)
+    later = _later(facts, row[small])
+    joined = small & later[facts.attribution.instruction[row]]
+    transfer_ps = seen.transfer_ps[joined]
+    shares[row[joined]] = np.maximum(transfer_ps - latency_ps, 0) / transfer_ps
     return shares
 
 

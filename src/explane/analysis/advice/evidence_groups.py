@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.advice.resharding import resharded_for
-from explane.analysis.replay.conditions import condition_copies
 from explane.analysis.replay.device import Shares
 from explane.analysis.replay.facts import StepFacts
 from explane.capture.hlo_fields import buffer_donors, input_output_aliases
@@ -32,7 +31,7 @@ def groups_seen(
         kernels: Kernel table.
         in_median: Kernels of the median step.
     """
-    shares = {**groups, "while_readback": 1.0 - condition_copies(facts).astype(np.float64)}
+    shares = {**groups, "while_readback": 1.0 - facts.condition_copies.astype(np.float64)}
     found = {}
     for cause, left in shares.items():
         rows = in_median & (left < 1.0)

@@ -77,12 +77,8 @@ def _without(
     belongs: Callable[[Program, Instruction], bool],
 ) -> Shares:
     """Nothing left of the kernels of some instructions."""
-    left = np.ones(len(attribution.instructions) + 1)
-    for index, key in enumerate(attribution.instructions):
-        program = programs.get(key.program_id)
-        instruction = program.by_name.get(key.name) if program else None
-        if program and instruction and belongs(program, instruction):
-            left[index] = 0.0
+    gone = [found is not None and belongs(*found) for found in attribution.stored(programs)]
+    left = np.append(np.where(gone, 0.0, 1.0), 1.0)
     shares: Shares = left[attribution.instruction]
     return shares
 

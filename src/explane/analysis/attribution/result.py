@@ -6,7 +6,7 @@ answers are found is in `attribute`, how far they can be trusted in `selfcheck`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from explane.capture.model import I32, I64, U8, Bools, Kernels, Kind
+from explane.capture.program import Instruction, Program
 
 
 class Match(IntEnum):
@@ -101,6 +102,19 @@ class Attribution:
         """Name of each kernel's instruction; empty where there is none."""
         names = np.array([*(key.name for key in self.instructions), ""], dtype=object)
         return list(names[self.instruction])
+
+    def stored(self, programs: Mapping[int, Program]) -> list[tuple[Program, Instruction] | None]:
+        """What the stored programs say of each of `instructions`; None where they hold none.
+
+        Args:
+            programs: Parsed programs by id.
+        """
+        found: list[tuple[Program, Instruction] | None] = []
+        for key in self.instructions:
+            program = programs.get(key.program_id)
+            instruction = program.by_name.get(key.name) if program is not None else None
+            found.append((program, instruction) if program and instruction else None)
+        return found
 
     def attributed(self) -> Bools:
         """True for kernels that have an instruction."""

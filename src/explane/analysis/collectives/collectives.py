@@ -80,15 +80,10 @@ def find_collectives(
         attribution: Kernels and their instructions.
         kernel_step: Step number of each kernel, or -1.
     """
-    instructions = [
-        programs[key.program_id].by_name.get(key.name) if key.program_id in programs else None
-        for key in attribution.instructions
-    ]
+    stored = attribution.stored(programs)
+    instructions = [found[1] if found else None for found in stored]
     matched = match_collectives(capture, attribution, _groups(capture, attribution, instructions))
-    volumes = [
-        volume_of(programs[key.program_id], found) if found is not None else None
-        for key, found in zip(attribution.instructions, instructions, strict=True)
-    ]
+    volumes = [volume_of(*found) if found else None for found in stored]
     table = _table(host, capture, attribution, matched, kernel_step, volumes)
     return Collectives(table, _summary(table), matched)
 

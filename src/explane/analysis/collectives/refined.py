@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from explane.analysis.attribution.result import Attribution, InstructionKey, Match
+from explane.analysis.attribution.result import Attribution, Match
 from explane.analysis.collectives.collectives import collective_inside
 from explane.capture.classify import refine_kinds
 from explane.capture.model import HostCapture
-from explane.capture.program import Program
+from explane.capture.program import Instruction, Program
 
 
 def with_refined_kinds(
@@ -30,7 +30,7 @@ def with_refined_kinds(
         programs: Parsed programs by id.
         attribution: Kernels and their instructions.
     """
-    told = [_opcode(programs, key) for key in attribution.instructions]
+    told = [_opcode(*found) if found else "" for found in attribution.stored(programs)]
     opcodes = sorted({opcode for opcode in told if opcode})
     place = {opcode: number for number, opcode in enumerate(opcodes)}
     by_instruction = np.array([*(place.get(o, -1) for o in told), -1], np.int32)
@@ -41,11 +41,7 @@ def with_refined_kinds(
     return replace(record, main=replace(main, kernels=replace(main.kernels, kind=kind)))
 
 
-def _opcode(programs: Mapping[int, Program], key: InstructionKey) -> str:
-    """Opcode of an instruction, of the collective in it where it wraps one; empty if unknown."""
-    program = programs.get(key.program_id)
-    instruction = program.by_name.get(key.name) if program else None
-    if program is None or instruction is None:
-        return ""
+def _opcode(program: Program, instruction: Instruction) -> str:
+    """Opcode of an instruction, of the collective in it where it wraps one."""
     inner = collective_inside(program, instruction)
     return inner.opcode if inner is not None else instruction.opcode

@@ -9,26 +9,10 @@ is copied back, the host waits for the copy, and only then launches what comes n
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from explane.analysis.replay.facts import StepFacts
-from explane.capture.model import I64, Bools, Kind
-
-_DECIDED: Final = frozenset({"conditional", "while"})
-
-
-def condition_copies(facts: StepFacts) -> Bools:
-    """Copies of predicates to the host, among all kernels of the capture."""
-    attribution = facts.attribution
-    decided = np.zeros(len(attribution.instructions) + 1, bool)
-    for index, key in enumerate(attribution.instructions):
-        program = facts.programs.get(key.program_id)
-        instruction = program.by_name.get(key.name) if program else None
-        decided[index] = instruction is not None and instruction.opcode in _DECIDED
-    copies: Bools = decided[attribution.instruction] & (facts.capture.kernels.kind == Kind.MEMCPY)
-    return copies
+from explane.capture.model import I64
 
 
 def calls_that_wait(facts: StepFacts, launches: I64, kernels: I64) -> tuple[I64, I64]:
@@ -42,7 +26,7 @@ def calls_that_wait(facts: StepFacts, launches: I64, kernels: I64) -> tuple[I64,
     Returns:
         Indices in `kernels` and in `launches`, of equal length.
     """
-    copies = np.flatnonzero(condition_copies(facts)[kernels])
+    copies = np.flatnonzero(facts.condition_copies[kernels])
     thread = facts.capture.launches.thread[launches]
     order = np.argsort(thread, kind="stable")
     following = np.full(len(thread), -1, np.int64)

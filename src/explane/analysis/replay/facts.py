@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,30 @@ from explane.analysis.steps.host_events import WAIT, names_like
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import launch_latency
-from explane.capture.model import I64, Bools, Capture
+from explane.capture.model import I64, Bools, Capture, Kind
 from explane.capture.program import Program
+
+_DECIDED: Final = frozenset({"conditional", "while"})
+"""Opcodes whose own copies bring a predicate to the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Transfers of matched collectives; columns are aligned with `MatchedCollectives.row`.
+
+    Attributes:
+        transfer_ps: Time of each.
+        bus_bytes: Bytes that each puts on the bus, NaN where that is unknown.
+        moved: Those of several GPUs that took time and moved bytes; there are some.
+        best_bytes_per_ps: The best rate among them.
+        shortest_ps: The shortest of them: what stands for the latency.
+    """
+
+    transfer_ps: I64
+    bus_bytes: npt.NDArray[np.float64]
+    moved: Bools
+    best_bytes_per_ps: float
+    shortest_ps: int
 
 
 @dataclass(frozen=True)
@@ -87,8 +110,30 @@ class StepFacts:
 
     @cached_property
     def slow_gpus(self) -> SlowGpus:
-        """GPUs that compute longer than the others at the same work."""
+        """GPUs that take longer than the others for the same work."""
         return find_slow_gpus(self.capture, self.attribution)
+
+    @cached_property
+    def condition_copies(self) -> Bools:
+        """Copies of predicates to the host, among all kernels; see `conditions`."""
+        stored = self.attribution.stored(self.programs)
+        decided = np.array([f is not None and f[1].opcode in _DECIDED for f in stored] + [False])
+        is_copy = self.capture.kernels.kind == Kind.MEMCPY
+        copies: Bools = decided[self.attribution.instruction] & is_copy
+        return copies
+
+    @cached_property
+    def transfers(self) -> Transfers | None:
+        """Transfers of the matched collectives; None when none is known to have moved bytes."""
+        matched = self.collectives
+        if self.bus_bytes is None or not len(matched):
+            return None
+        transfer_ps = matched.transfer_ps(self.capture)
+        moved = (transfer_ps > 0) & (matched.n_devices > 1) & (self.bus_bytes > 0)
+        if not moved.any():
+            return None
+        rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
+        return Transfers(transfer_ps, self.bus_bytes, moved, rate, int(transfer_ps[moved].min()))
 
     def best_transfer_ps(self, rows: I64) -> I64:
         """Transfer time of some kernels at the best rate seen among all collectives.
@@ -101,19 +146,15 @@ class StepFacts:
             rows: Rows in `Capture.kernels`.
         """
         limit = self.capture.kernels.duration_ps[rows].copy()
-        matched = self.collectives
-        if self.bus_bytes is None or not len(matched):
+        seen = self.transfers
+        if seen is None:
             return limit
-        transfer_ps = matched.transfer_ps(self.capture)
-        moved = (transfer_ps > 0) & (matched.n_devices > 1) & (self.bus_bytes > 0)
-        if not moved.any():
-            return limit
-        rate = float((self.bus_bytes[moved] / transfer_ps[moved]).max())
-        shortest = int(transfer_ps[moved].min())
-        at_best = (np.nan_to_num(self.bus_bytes) / rate + shortest).astype(np.int64)
-        at_best = np.where(np.isnan(self.bus_bytes), transfer_ps, at_best)
+        at_best = np.nan_to_num(seen.bus_bytes) / seen.best_bytes_per_ps + seen.shortest_ps
+        known_bytes = ~np.isnan(seen.bus_bytes)
         by_row = np.full(len(self.capture.kernels), -1, np.int64)
-        by_row[matched.row] = at_best
+        by_row[self.collectives.row] = np.where(
+            known_bytes, at_best.astype(np.int64), seen.transfer_ps
+        )
         known = by_row[rows] >= 0
         limit[known] = by_row[rows[known]]
         return limit

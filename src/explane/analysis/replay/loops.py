@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explane.analysis.replay.change import Change, Changes, ending, moments, time_of_kernels
-from explane.analysis.replay.conditions import calls_that_wait, condition_copies
+from explane.analysis.replay.conditions import calls_that_wait
 from explane.analysis.replay.critical_path import Piece
 from explane.analysis.replay.event_graph import REMOVED
 from explane.analysis.replay.facts import StepFacts
@@ -17,7 +17,7 @@ from explane.analysis.replay.graph import Edge, StepGraph
 def loops_on_the_gpu(facts: StepFacts, step: StepGraph, pieces: Sequence[Piece]) -> Changes:
     """No predicate is copied, and the host launches on at its pace without waiting for any."""
     graph, n = step.graph, len(step.kernels)
-    copies = condition_copies(facts)[step.kernels]
+    copies = facts.condition_copies[step.kernels]
     if not copies.any():
         return
     _, following = calls_that_wait(facts, step.launches, step.kernels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explane.analysis.replay.conditions import calls_that_wait, condition_copies
+from explane.analysis.replay.conditions import calls_that_wait
 from explane.capture.hlo import read_program
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program
@@ -49,7 +49,7 @@ def test_copies_of_a_loop_s_condition_are_told_from_other_copies() -> None:
     kernels, calls = iterations()
     kernels.append(k(130, 5, 9, "body", "MemcpyD2H"))
     facts = facts_of(capture(kernels, calls), looping())
-    assert condition_copies(facts).tolist() == [False, True] * 3 + [False]
+    assert facts.condition_copies.tolist() == [False, True] * 3 + [False]
 
 
 def test_the_next_call_of_the_thread_waits_for_the_copy() -> None:
