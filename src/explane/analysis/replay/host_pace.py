@@ -63,7 +63,9 @@ def _covered(facts: StepFacts, thread: int, chosen: Bools, step: StepGraph, leng
     """Time of the step that some events of a thread cover."""
     events = facts.capture.host_events
     first, last = thread_bounds(facts.capture)
-    rows = int(first[thread]) + np.flatnonzero(chosen[int(first[thread]) : int(last[thread])])
-    spans = union(intervals(events.start_ps[rows], events.end_ps[rows]))
-    window = np.array([step.origin_ps]), np.array([step.origin_ps + length_ps])
-    return int(covered_in_windows(spans, *window)[0])
+    mine = slice(int(first[thread]), int(last[thread]))
+    start, end = events.start_ps[mine], events.end_ps[mine]
+    begin_ps, end_ps = step.origin_ps, step.origin_ps + length_ps
+    near = chosen[mine] & (start < end_ps) & (end > begin_ps)
+    spans = union(intervals(start[near], end[near]))
+    return int(covered_in_windows(spans, np.array([begin_ps]), np.array([end_ps]))[0])
