@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from explane.analysis.collectives.collectives import COLLECTIVE_OPCODES
 from explane.analysis.investigation import HostFacts
 from explane.analysis.overview import gpu_text
 from explane.analysis.verdict.verdict import Expected
+from explane.capture.classify import GROUP_COLLECTIVES
 from explane.capture.hlo import read_program
 from explane.capture.model import Capture, HostCapture
 from explane.capture.program import Program
@@ -53,7 +53,7 @@ def expected_of(capture: Capture, programs: Mapping[int, Program]) -> Expected:
     between_devices = any(
         n_devices > 1
         and any(
-            i.opcode.removesuffix("-start") in COLLECTIVE_OPCODES for i in p.instructions.values()
+            i.opcode.removesuffix("-start") in GROUP_COLLECTIVES for i in p.instructions.values()
         )
         for p, n_devices in zip(ran, counts, strict=True)
     )

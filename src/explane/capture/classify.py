@@ -79,20 +79,19 @@ _STRONG: Final = re.compile(f"{_LIBRARY}|{_DIRECT}", re.IGNORECASE)
 
 # ------------------------------------------------------------------------------- HLO opcodes
 
+GROUP_COLLECTIVES: Final = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+"""Opcodes of which all GPUs of a group run one together."""
+COLLECTIVES: Final = (*GROUP_COLLECTIVES, "recv", "send")
 COLLECTIVE_OPCODES: Final = frozenset(
-    base + suffix
-    for base in (
-        "all-reduce",
-        "all-gather",
-        "reduce-scatter",
-        "all-to-all",
-        "ragged-all-to-all",
-        "collective-permute",
-        "collective-broadcast",
-        "send",
-        "recv",
-    )
-    for suffix in ("", "-start", "-done")
+    base + suffix for base in COLLECTIVES for suffix in ("", "-start", "-done")
 )
 _COPY_OPCODES: Final = frozenset({"copy", "copy-start", "copy-done"})
 

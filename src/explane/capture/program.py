@@ -8,7 +8,7 @@ it through the functions of `hlo_fields` and never import protobuf.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -233,6 +233,25 @@ class Program:
     def instructions_of(self, computation: Computation) -> Iterator[Instruction]:
         """A computation's instructions in file order (operands come before users)."""
         return (self.instructions[i] for i in computation.instruction_ids)
+
+    def inside(self, instruction: Instruction, wrappers: Container[str]) -> Iterator[Instruction]:
+        """What runs as part of an instruction, nested wrappers included; each computation once.
+
+        Args:
+            instruction: What calls the first computations.
+            wrappers: Opcodes inside whose own computations are looked into too.
+        """
+        pending = list(self.called_by(instruction))
+        seen: set[int] = set()
+        while pending:
+            computation = pending.pop()
+            if computation.id in seen:
+                continue
+            seen.add(computation.id)
+            for inner in self.instructions_of(computation):
+                yield inner
+                if inner.opcode in wrappers:
+                    pending += self.called_by(inner)
 
     def root_of(self, computation: Computation) -> Instruction | None:
         """The instruction whose result a computation returns."""

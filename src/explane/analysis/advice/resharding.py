@@ -16,15 +16,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from explane.analysis.advice.hlo_moves import SLICES, inner_opcodes, is_move, real_users
-from explane.analysis.collectives.collectives import COLLECTIVE_OPCODES, collective_inside
+from explane.analysis.collectives.collectives import collective_inside
 from explane.analysis.roofline.flops_attention import is_attention
+from explane.capture.classify import GROUP_COLLECTIVES
 from explane.capture.hlo_fields import buffer_donors, input_output_aliases, parameter_number
 from explane.capture.program import Instruction, Program
 
 _BRINGS: Final = frozenset({"all-gather", "all-to-all", "collective-permute", "ragged-all-to-all"})
 """Collectives that change where data lies; the others compute something from all of it."""
 
-_DONE: Final = frozenset({f"{opcode}-done" for opcode in COLLECTIVE_OPCODES} | {"async-done"})
+_DONE: Final = frozenset({f"{opcode}-done" for opcode in GROUP_COLLECTIVES} | {"async-done"})
 _KERNEL_CALLS: Final = frozenset({"__gpu$xla.gpu.triton", "triton_kernel_call"})
 """Targets of Pallas and jax-triton kernels, which XLA can't split either."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from explane.analysis.attribution.schedule import LaunchKind
+from explane.capture.classify import COLLECTIVES
 from explane.capture.program import Instruction, Program
 
 NO_LAUNCH: Final = frozenset(
@@ -29,17 +30,6 @@ NO_LAUNCH: Final = frozenset(
     }
 )
 _NO_LAUNCH_TARGETS: Final = frozenset({"nop", "pin", "unpin", "createbuffer", "create_buffer"})
-COLLECTIVES: Final = (
-    "all-gather",
-    "all-reduce",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-    "send",
-    "recv",
-)
 _SLICE_FUSIONS: Final = frozenset(
     {"dynamic_slice_fusion", "address_computation", "dynamic_address_computation"}
 )

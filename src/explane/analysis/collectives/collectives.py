@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import polars as pl
@@ -17,19 +16,10 @@ import polars as pl
 from explane.analysis.attribution.result import Attribution
 from explane.analysis.collectives.match import MatchedCollectives, match_collectives
 from explane.analysis.columns import id_column, text_column
+from explane.capture.classify import GROUP_COLLECTIVES
 from explane.capture.model import I64, Capture, Kind
 from explane.capture.program import Instruction, Program
 from explane.capture.replica_groups import replica_groups
-
-COLLECTIVE_OPCODES: Final = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-broadcast",
-    "collective-permute",
-    "ragged-all-to-all",
-    "reduce-scatter",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +96,14 @@ def volume_of(program: Program, instruction: Instruction) -> Volume | None:
 
 def collective_inside(program: Program, instruction: Instruction) -> Instruction | None:
     """The collective that an instruction is or wraps (async-start, call, fusion), if any."""
-    if instruction.opcode.removesuffix("-start") in COLLECTIVE_OPCODES:
+    if instruction.opcode.removesuffix("-start") in GROUP_COLLECTIVES:
         return instruction
     if instruction.opcode not in ("async-start", "call", "fusion"):
         return None
     for computation_id in instruction.called_computation_ids:
         for inner_id in program.computations[computation_id].instruction_ids:
             inner = program.instructions[inner_id]
-            if inner.opcode.removesuffix("-start") in COLLECTIVE_OPCODES:
+            if inner.opcode.removesuffix("-start") in GROUP_COLLECTIVES:
                 return inner
     return None
 

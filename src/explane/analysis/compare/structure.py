@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from explane.capture.program import Computation, Instruction, Program
+from explane.capture.program import Instruction, Program
 from explane.capture.shape import Shape
 
 _LONGEST: Final = 160
@@ -52,15 +52,6 @@ def _opcodes_inside(program: Program, instruction: Instruction) -> Iterator[str]
     """Opcodes that run as part of a fusion or async wrapper; reducers are not among them."""
     if instruction.opcode not in ("fusion", "async-start", "call"):
         return
-    pending: list[Computation] = list(program.called_by(instruction))
-    seen: set[int] = set()
-    while pending:
-        computation = pending.pop()
-        if computation.id in seen:
-            continue
-        seen.add(computation.id)
-        for inner in program.instructions_of(computation):
-            if inner.opcode not in _SAY_NOTHING:
-                yield inner.opcode
-            if inner.opcode in ("fusion", "call"):
-                pending += program.called_by(inner)
+    for inner in program.inside(instruction, ("fusion", "call")):
+        if inner.opcode not in _SAY_NOTHING:
+            yield inner.opcode

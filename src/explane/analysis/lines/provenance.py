@@ -24,7 +24,7 @@ from typing import Final
 
 from explane.analysis.lines.neighbours import Neighbours
 from explane.analysis.lines.user_frames import UserFrames
-from explane.capture.program import Computation, Frame, Instruction, Program
+from explane.capture.program import Frame, Instruction, Program
 from explane.errors import UsageError
 
 LIBRARY: Final = "_library"
@@ -190,19 +190,8 @@ class ProgramProvenance(Mapping[str, Provenance]):
 
     def _inside(self, instruction: Instruction) -> Iterator[Instruction]:
         """All instructions that run as part of a wrapper, nested fusions included."""
-        if instruction.opcode not in WRAPPERS:
-            return
-        pending: list[Computation] = list(self._program.called_by(instruction))
-        seen: set[int] = set()
-        while pending:
-            computation = pending.pop()
-            if computation.id in seen:
-                continue
-            seen.add(computation.id)
-            for inner in self._program.instructions_of(computation):
-                yield inner
-                if inner.opcode in WRAPPERS:
-                    pending += self._program.called_by(inner)
+        if instruction.opcode in WRAPPERS:
+            yield from self._program.inside(instruction, WRAPPERS)
 
     def _nearest(self, instruction: Instruction) -> _Found | None:
         """The nearest instruction with a line: operands before users, the user's lines first."""

@@ -16,18 +16,15 @@ from explane.analysis.roofline.flops_attention import attention_work, is_attenti
 from explane.analysis.roofline.flops_convolution import CONVOLUTION_CALLS, convolution_work
 from explane.analysis.roofline.flops_dot import GEMM_CALLS, dot_work
 from explane.analysis.roofline.touched import Touched, operand_bytes, touched_by
+from explane.capture.classify import COLLECTIVES
 from explane.capture.hlo_dimensions import window
 from explane.capture.hlo_fields import async_wrapped
 from explane.capture.program import Instruction, Program
 from explane.capture.shape import HOST_MEMORY, Shape
 
-COLLECTIVES: Final = frozenset(
-    {
-        "all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all",
-        "collective-broadcast", "collective-permute", "collective-permute-start",
-        "ragged-all-to-all", "recv", "reduce-scatter", "send",
-    }
-)  # fmt: skip
+_COLLECTIVES: Final = frozenset(COLLECTIVES) | {
+    "all-gather-start", "all-reduce-start", "collective-permute-start",
+}  # fmt: skip
 _DOTS: Final = frozenset({"dot", "scaled-dot"})
 _NOT_MODELLED: Final = frozenset(
     {
@@ -77,7 +74,7 @@ def cost_of(program: Program, instruction: Instruction) -> Cost:
     if instruction.opcode == "async-start":
         wrapped = async_wrapped(program, instruction)
         return cost_of(program, wrapped) if wrapped is not None else unknown_cost("empty wrapper")
-    if instruction.opcode in COLLECTIVES:
+    if instruction.opcode in _COLLECTIVES:
         return unknown_cost("collective: bounded by the network, not by this GPU")
     if instruction.opcode in _NOT_MODELLED:
         return unknown_cost(f"{instruction.opcode}: not modelled")
@@ -203,7 +200,7 @@ def _matrix_work(program: Program, instruction: Instruction) -> MatrixWork | Non
 def _why_unknown(instruction: Instruction) -> str:
     if instruction.opcode == "fusion":  # one with a body was looked into
         return "fusion: its body is not stored"
-    if instruction.opcode in COLLECTIVES:
+    if instruction.opcode in _COLLECTIVES:
         return "collective: bounded by the network, not by this GPU"
     if instruction.opcode in _NOT_MODELLED:
         return f"{instruction.opcode}: not modelled"

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution.result import Attribution, Execution, possible_duration_ps
-from explane.analysis.collectives.collectives import COLLECTIVE_OPCODES
 from explane.analysis.steps.launches import LaunchJoin
+from explane.capture.classify import GROUP_COLLECTIVES
 from explane.capture.model import Capture, HostCapture, Kind, NoteKind
 from explane.capture.program import Program
 
@@ -319,7 +319,7 @@ def _collectives_recorded(records: Records) -> Iterator[Check]:
         return
     ran = {e.program_id for e in attribution.executions}
     n_ops = sum(
-        instruction.opcode.removesuffix("-start") in COLLECTIVE_OPCODES
+        instruction.opcode.removesuffix("-start") in GROUP_COLLECTIVES
         for program_id in ran
         if program_id in records.programs
         for instruction in records.programs[program_id].instructions.values()
