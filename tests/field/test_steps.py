@@ -101,6 +101,53 @@ def test_step_time_comes_from_the_gpu_when_the_host_runs_ahead(tmp_path: Path) -
     assert "ahead" in verdict(found)["reason"]
 
 
+def test_a_copy_between_two_markers_is_advice_and_no_waiting_of_the_host(tmp_path: Path) -> None:
+    """The batch is copied when the marker has closed, and the host waits for it to end."""
+    job = Job()
+    for step in range(8):
+        at = 1000 + 400 * step
+        job.step(step, at, 50)
+        for i in range(10):
+            job.kernel("loop_fusion", at + 20 + 25 * i, 25, launch=at + 5 + 4 * i)
+        job.kernel("MemcpyH2D", at + 270, 100, launch=at + 50, **H2D)
+        job.event("PjRtBuffer::Await", at + 60, 330)
+    found = analysed(job.space(), tmp_path)
+    assert {r["n_kernels"] for r in rows(found, "steps")} == {11}
+    first = rows(found, "advice")[0]
+    assert (first["cause"], first["critical_path_ps"]) == ("copy", 100 * US)
+    assert first["low_ps"] <= 300 * US <= first["high_ps"]
+    path = {r["kind"]: r["duration_ps"] for r in rows(found, "critical_path_kinds")}
+    assert path["memcpy"] == 100 * US
+
+
+def test_an_evaluation_between_two_markers_changes_no_step_time(tmp_path: Path) -> None:
+    job, at = (
+        Job(modules=[program(["loop_fusion"]), program(["eval_fusion"], 9, "jit_eval")]),
+        1000,
+    )
+    for step in range(12):
+        job.step(step, at - 10, 60)
+        for i in range(10):
+            job.kernel("loop_fusion", at + 10 * i, 10, launch=at - 5 + 5 * i)
+        at += 100
+        if step % 5 == 2:
+            for i in range(40):
+                job.kernel(
+                    "eval_fusion",
+                    at + i,
+                    1,
+                    launch=at - 50 + i,
+                    hlo_module="jit_eval",
+                    program_id=9,
+                )
+            at += 40
+    found = analysed(job.space(), tmp_path)
+    steps = rows(found, "steps")
+    assert [r["step"] for r in steps if not r["complete"]] == [0, 2, 7]
+    assert {r["duration_ps"] for r in steps if r["complete"]} == {100 * US}
+    assert verdict(found)["verdict"] == "GPU-bound"
+
+
 # ---------------------------------------------------------------------------- compilation
 
 

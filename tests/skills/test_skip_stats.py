@@ -21,6 +21,7 @@ from explane.synth.scenario import Causes, GraphLabels, Graphs, Scenario, Tracer
 from explane.synth.simulate import simulate, write_capture
 from explane.units import PS_PER_US
 from tests.builders import U64, Space, gpu_plane, host_plane
+from tests.field.made import Job
 from tests.shared import REAL, ROOT, SIMULATED, capture_dir, json_file, require_shared
 
 SCRIPT = ROOT / "skills" / "analyzing-jax-launch-overhead" / "scripts" / "skip_stats.py"
@@ -119,6 +120,27 @@ def test_simulated_captures(name: str, tmp_path: Path) -> None:
     (trace,) = (tmp_path / "run").glob("*.trace.json.gz")
     word = hold_against(trace, tmp_path)
     assert (word == "withheld") is (name in ("bare-skewed", "compiled-and-lost"))
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_work_between_markers(loses: bool, tmp_path: Path) -> None:
+    """A copy after each marker, and after some an evaluation; `loses`: counts vary."""
+    job, at = Job(), 1000.0
+    for step in range(9):
+        job.step(step, at - 20, 60)
+        for i in range(8 + (loses and step % 3)):
+            job.kernel("loop_fusion", at + 5 * i, 4)
+        job.kernel("MemcpyH2D", at + 60, 20, launch=at + 40, op="")
+        at += 100
+        if step % 4 == 3:
+            for i in range(6):
+                job.kernel("eval_fusion", at + 10 * i, 10, hlo_module="jit_eval", program_id=9)
+            at += 80
+    (tmp_path / "run").mkdir()
+    hold_against(job.space().write_json(tmp_path / "run" / "node.trace.json"), tmp_path)
+    steps = table(tmp_path / "skip" / "steps.csv", "step n_kernels complete duration_ps")
+    assert {row[0] for row in steps if row[2] == "0"} == {"0", "3", "7"}
+    assert {row[3] for row in steps if row[2] == "1"} == {str(100 * US)}
 
 
 # ------------------------------------------------------------------------------- on its own

@@ -802,10 +802,10 @@ def nested(events, wanted):
 class Steps:
     """Steps per device: from step markers, else from executions on the host, else by repetition.
 
-    A kernel belongs to the step in which it was launched. A step's window on a device ends with
-    its last kernel and begins where the step before ended. Left out of medians: the first step,
-    steps after a missing one, during which the host compiles, with an odd number of kernels, or
-    (if few are) more than 1.5 times longer or shorter than the median.
+    A kernel belongs to the step whose marker began last before its launch. A step's window on a
+    device ends with its last kernel and begins where the step before ended. Left out of medians:
+    the first step, steps after a missing one, during which the host compiles, with an odd number
+    of kernels, or (if few are) more than 1.5 times longer or shorter than the median.
     """
 
     def __init__(self, trace, launched):
@@ -867,7 +867,11 @@ class Steps:
         inside = [i >= 0 and self.moment(r) < events.end[marks[i]] for r, i in enumerate(index)]
         length = self.trace.kernels.length
         if 2 * sum(d for d, i in zip(length, inside) if i) >= sum(length):
-            index = array("q", (i if held else -1 for i, held in zip(index, inside)))
+            ends = [events.end[row] for row in marks]  # what follows the last may be anything
+            pauses = [begin - end for begin, end in zip(begins[1:], ends)]
+            limit = max(ends) + max(min(pauses, default=0), 0)
+            late = (self.moment(row) >= limit for row in range(len(index)))
+            index = array("q", (-1 if after else i for i, after in zip(index, late)))
         index = self.snapped(index, runs) if runs else index
         used = sorted(set(index) - {-1})
         if not used:

@@ -1,11 +1,17 @@
 """Kernels to steps by the step markers of the host (`jax.profiler.StepTraceAnnotation`).
 
 A marker is a host event with a `step_num`. Work is dispatched asynchronously, so the kernels of a
-step may run long after its marker has closed; what belongs to a step is what was *launched* in it:
+step may run long after its marker has closed; what belongs to a step is what was *launched* from
+the beginning of its marker to that of the next one:
 
-    host     ├─ step 7 ─┤├─ step 8 ─┤├─ step 9 ─┤
-    launch     7a  7b      8a  8b      9a  9b
-    GPU                  ├─7a─┤├─7b─┤├─8a─┤├─8b─┤├─9a─┤├─9b─┤      (runs behind)
+    host     ├─ step 7 ─┤   ├─ step 8 ─┤   ├─ step 9 ─┤
+    launch     7a  7b    7c   8a  8b    8c   9a  9b    c
+    GPU                  ├─7a─┤├─7b─┤├7c┤├─8a─┤├─8b─┤├8c┤├─9a─┤├─9b─┤├c┤      (runs behind)
+
+Copies for the next step, read-backs and metrics between two markers take time in every step. An
+evaluation or a checkpoint after a few of them makes the step before it odd by its kernels, and the
+one behind it begins when they have ended. What is launched after the last marker (c) may be
+anything, so it counts only as far as the shortest pause between two markers reaches.
 """
 
 from __future__ import annotations
@@ -15,24 +21,43 @@ import numpy as np
 from explane.analysis.steps.executions import execution_runs
 from explane.analysis.steps.guess import StepGuess, fill_between, launch_moments
 from explane.analysis.steps.launches import LaunchJoin
-from explane.capture.model import I32, I64, Capture
+from explane.capture.model import I32, I64, Bools, Capture
 
 # Less kernel time than this launched inside markers: another thread dispatches the work later, so
-# a launch belongs to the marker that began last before it.
+# what follows the last marker belongs to it.
 _LEAST_INSIDE_RATIO = 0.5
 
 
 def steps_by_markers(capture: Capture, join: LaunchJoin) -> StepGuess | None:
-    """Steps from markers; None when no marker has GPU work."""
+    """Steps from markers; None when no marker has GPU work.
+
+    Of several series the one with most kernel time launched inside its markers makes the steps.
+    """
     best: StepGuess | None = None
-    best_time = 0
+    most = (0, 0)
+    moment = launch_moments(capture, join)
     for rows in _marker_groups(capture):
-        guess = _assign(capture, join, rows)
-        used = capture.kernels.time_ok & (guess.kernel_index >= 0)
-        time_ps = int(capture.kernels.duration_ps[used].sum())
-        if time_ps > best_time or (best is None and (guess.kernel_index >= 0).any()):
-            best, best_time = guess, time_ps
+        inside = _inside(capture, join, rows, moment)
+        guess = _assign(capture, join, rows, moment, inside)
+        found = guess.kernel_index >= 0
+        times = (_time_ps(capture, inside), _time_ps(capture, found))
+        if times > most or (best is None and found.any()):
+            best, most = guess, times
     return best
+
+
+def _inside(capture: Capture, join: LaunchJoin, rows: I64, moment: I64) -> Bools:
+    """Which kernels are launched while a marker of the series is open."""
+    events = capture.host_events
+    last = np.searchsorted(events.start_ps[rows], moment, side="right") - 1
+    open_: Bools = (last >= 0) & (moment < events.end_ps[rows][np.maximum(last, 0)])
+    return open_ & (moment >= 0) & (join.kernel_launch >= 0)
+
+
+def _time_ps(capture: Capture, chosen: Bools) -> int:
+    """Time of some kernels."""
+    kernels = capture.kernels
+    return int(kernels.duration_ps[chosen & kernels.time_ok].sum())
 
 
 def _marker_groups(capture: Capture) -> list[I64]:
@@ -49,24 +74,23 @@ def _marker_groups(capture: Capture) -> list[I64]:
     return groups
 
 
-def _assign(capture: Capture, join: LaunchJoin, rows: I64) -> StepGuess:
+def _assign(
+    capture: Capture, join: LaunchJoin, rows: I64, moment: I64, inside: Bools
+) -> StepGuess:
     """Steps of one series of markers, without those that launched nothing."""
-    events, kernels = capture.host_events, capture.kernels
+    events = capture.host_events
     start, end = events.start_ps[rows], events.end_ps[rows]
-    moment = launch_moments(capture, join)
     index = np.searchsorted(start, moment, side="right").astype(np.int32) - 1
-    inside = (index >= 0) & (moment < end[np.maximum(index, 0)]) & (moment >= 0)
     launched = join.kernel_launch >= 0
-    total = int(kernels.duration_ps[launched & kernels.time_ok].sum())
-    held = int(kernels.duration_ps[launched & inside & kernels.time_ok].sum())
+    total = _time_ps(capture, launched)
     notes = []
-    if launched.any() and held < _LEAST_INSIDE_RATIO * total:
+    if launched.any() and _time_ps(capture, inside) < _LEAST_INSIDE_RATIO * total:
         notes.append(
             "most work is launched after its step marker has closed: a launch counts to the marker"
             " that began last"
         )
     else:
-        index = np.where(inside, index, -1).astype(np.int32)
+        index[moment >= _limit_ps(start, end)] = -1
     index[~launched] = -1
     index = fill_between(capture, index)
     index = _snap(capture, join, index, execution_runs(capture, join))
@@ -79,6 +103,12 @@ def _assign(capture: Capture, join: LaunchJoin, rows: I64) -> StepGuess:
     numbers = events.step_num[rows][used]
     notes += _number_notes(numbers, len(rows) - len(used))
     return StepGuess("marker", numbers, start[used], end[used], result, tuple(notes))
+
+
+def _limit_ps(start: I64, end: I64) -> int:
+    """Where the step of the last marker ends on the host: no pause is shorter than this one."""
+    pause = int((start[1:] - end[:-1]).min()) if len(start) > 1 else 0
+    return int(end.max()) + max(pause, 0)
 
 
 def _snap(capture: Capture, join: LaunchJoin, index: I32, run: I32) -> I32:
