@@ -227,7 +227,7 @@ def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -
     partial_capture = False
     for files in found.hosts:
         with progress.stage(f"reading {files.host}"):
-            record = load_host(files, ReadOptions(python_events=False))
+            record = load_host(files, ReadOptions(short_events=False, python_events=False))
         lines += overview_lines(overview(files.host, record))
         if options.show_ops:
             lines += op_lines(labelled_ops(record.main))

@@ -45,19 +45,19 @@ class HostResult:
 
 def full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     """All results on one process."""
-    record = _read(files, ReadOptions(), progress)
+    record = _read(files, ReadOptions(short_events=False), progress)
     return HostResult(investigate_host(record, options, progress), identify(record))
 
 
 def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
     """The verdict on one process, without its programs."""
-    record = _read(files, ReadOptions(programs=False), progress)
+    record = _read(files, ReadOptions(short_events=False, programs=False), progress)
     return HostResult(investigate_verdict(record, progress), identify(record))
 
 
 def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     """The attribution of one process."""
-    record = _read(files, ReadOptions(python_events=False), progress)
+    record = _read(files, ReadOptions(short_events=False, python_events=False), progress)
     return HostResult(investigate_attribution(record, options, progress), identify(record))
 
 

@@ -80,7 +80,7 @@ def overview(host: str, record: HostCapture) -> Overview:
         n_with_program=int(stored.sum()),
         n_launches=len(capture.launches),
         n_graph_launches=int(capture.launches.is_graph.sum()),
-        n_host_events=len(capture.host_events),
+        n_host_events=capture.n_host_events,
         n_python_events=capture.n_python_events,
         n_threads=len(capture.threads),
         n_programs=len(capture.programs),

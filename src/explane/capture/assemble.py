@@ -29,6 +29,7 @@ from explane.capture.model import (
     NoteKind,
 )
 from explane.capture.options import ReadOptions
+from explane.capture.short_events import kept_rows
 from explane.capture.times import judge_times
 
 NO_HINT: Final = 255
@@ -120,7 +121,8 @@ class Records:
 
     Attributes:
         markers: Device events that are no work, by name; they are in no table.
-        n_python_events: Events of the Python tracer among the host events, kept or not.
+        n_host_events: Host events that were handed over, kept or not.
+        n_python_events: Events of the Python tracer among them.
     """
 
     kernels: Kernels
@@ -128,6 +130,7 @@ class Records:
     host_events: HostEvents
     markers: dict[str, int]
     notes: tuple[Note, ...]
+    n_host_events: int
     n_python_events: int
 
 
@@ -172,9 +175,11 @@ def assemble_parts(
     options: ReadOptions,
 ) -> Records:
     """`assemble` of host events that are split already; all tables are taken over."""
-    launches = _launches(called, pool)
+    launches, n_host = _launches(called, pool), len(others.start_ps)
     others, n_python = _kept(others, pool, options)
     host_events = _host_events(others)
+    if not options.short_events:
+        host_events = take(host_events, kept_rows(host_events, pool.strings))
     kinds, markers = _kinds(device, pool)
     if markers:
         work = np.flatnonzero(kinds != Kind.MARKER)
@@ -185,7 +190,7 @@ def assemble_parts(
     time_ok, notes = judge_times(device, launches, host_events)
     kernels = _kernels(device, kinds, time_ok)
     notes += _graph_notes(kernels, pool)
-    return Records(kernels, launches, host_events, markers, tuple(notes), n_python)
+    return Records(kernels, launches, host_events, markers, tuple(notes), n_host, n_python)
 
 
 def sort_order(*keys: Array, descending: Array | None = None) -> npt.NDArray[np.intp] | None:

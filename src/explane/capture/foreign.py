@@ -149,7 +149,7 @@ def _without_kernels(capture: Capture, found: HostEvidence) -> CaptureError:
         )
     if found.execute or capture.errors:
         return _tracing_failed(capture, found)
-    if len(capture.host_events) or capture.n_python_events or capture.devices:
+    if capture.n_host_events or capture.devices:
         return CaptureError(
             capture.path,
             f"this process launched no GPU work: {_what_there_is(capture)}",
@@ -189,7 +189,6 @@ def _unknown_devices(capture: Capture) -> str:
 
 
 def _what_there_is(capture: Capture) -> str:
-    n_host = len(capture.host_events)
-    python = min(capture.n_python_events, n_host) if n_host else capture.n_python_events
     gpus = f", and {len(capture.devices)} GPUs without events" if capture.devices else ""
-    return f"{n_host:,} host events, {python:,} of them Python's{gpus}"
+    python = f"{capture.n_python_events:,} of them Python's"
+    return f"{capture.n_host_events:,} host events, {python}{gpus}"

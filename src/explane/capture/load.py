@@ -97,7 +97,8 @@ def _refuse_foreign(main: Capture, options: ReadOptions, problem: str) -> None:
         found = refusal(main)
     else:
         reader = read_xplane if main.source == "xplane" else read_trace_json
-        found = refusal(main if options.host_events else reader(main.path, ReadOptions()))
+        complete = options.host_events and options.short_events
+        found = refusal(main if complete else reader(main.path, ReadOptions()))
     if found is None:
         return
     if problem:

@@ -225,7 +225,8 @@ class Capture:
         other_planes: Names of planes that were not read.
         notes: What the reader found.
         partial: True when the file ended before its end.
-        n_python_events: Events of the Python tracer (`$file.py:line function`) in the file.
+        n_host_events: Host events in the file that are no launches, also those that were not kept.
+        n_python_events: Those of the Python tracer (`$file.py:line function`) among them.
     """
 
     host: str
@@ -245,6 +246,7 @@ class Capture:
     other_planes: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     partial: bool = False
+    n_host_events: int = 0
     n_python_events: int = 0
 
     def text(self, code: int) -> str:

@@ -17,6 +17,8 @@ class ReadOptions:
     Attributes:
         python_events: Keep events of the Python tracer (`$file.py:line function`). They are
             counted either way. Without them host events are fewer by up to a hundred times.
+        short_events: Keep host events that last less than half a microsecond within a longer one
+            (see `short_events`). They are counted either way.
         host_events: Keep host events other than launches. False leaves only launches (the table
             of host events is empty), which is enough to join kernels with their calls.
         programs: Keep the stored HLO modules.
@@ -24,6 +26,7 @@ class ReadOptions:
     """
 
     python_events: bool = True
+    short_events: bool = True
     host_events: bool = True
     programs: bool = True
     advance: Callable[[int], None] = field(default=_ignore, compare=False)

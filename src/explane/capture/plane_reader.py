@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from explane.capture.assemble import DeviceColumns, HostColumns, StringPool
-from explane.capture.classify import LineRole, role_of_line
+from explane.capture.assemble import DeviceColumns, HostColumns, StringPool, take
+from explane.capture.classify import LineRole, is_python_event, role_of_line
 from explane.capture.event_columns import (
     DEVICE_STATS,
     HOST_STATS,
@@ -20,12 +20,13 @@ from explane.capture.event_columns import (
     place,
 )
 from explane.capture.events import Wanted
-from explane.capture.growing import GrowingTable
+from explane.capture.growing import GrowingTable, is_constant
 from explane.capture.layouts import Layout
 from explane.capture.lines import event_tables, read_head
 from explane.capture.model import I64, Device, Thread
 from explane.capture.options import ReadOptions
 from explane.capture.planes import XLine, XPlane, read_stat
+from explane.capture.short_events import ShortEvents
 from explane.capture.stats import PlaneValues, stat_ids
 from explane.capture.wire import Buffer, WireError
 
@@ -37,6 +38,7 @@ class Counts:
     n_aggregated: int = 0
     n_missing_names: int = 0
     n_bad_compressed: int = 0
+    n_left_out: int = 0
     n_python_events: int = 0
     skipped_lines: list[str] = field(default_factory=list)
 
@@ -45,6 +47,7 @@ class Counts:
         self.n_aggregated += other.n_aggregated
         self.n_missing_names += other.n_missing_names
         self.n_bad_compressed += other.n_bad_compressed
+        self.n_left_out += other.n_left_out
         self.n_python_events += other.n_python_events
         self.skipped_lines += other.skipped_lines
 
@@ -114,17 +117,41 @@ class PlaneReader:
         wanted = self._host_wanted(plane)
         tables = (self.called, self.others)
         counts, firsts = Counts(), [len(table) for table in tables]
+        short = None if self._options.short_events else ShortEvents(self._pool.strings)
         with _all_or_nothing(*tables):
             lines = [read_head(self._buffer, span) for span in plane.lines]
             for events in event_tables(self._buffer, lines, wanted):
-                for table, part in zip(tables, host_columns(events, values), strict=True):
-                    table.append(part)
+                called, others = host_columns(events, values)
+                self.called.append(called)
+                self.others.append(self._without(short, others, counts) if short else others)
                 counts.n_aggregated += int(np.count_nonzero(events.aggregated))
+                counts.n_left_out += events.n_skipped
                 counts.n_python_events += events.n_skipped
             places = self._places("thread", lines)
             for table, first in zip(tables, firsts, strict=True):
                 place(table, first, places)
         self._count(counts, values)
+
+    def _without(self, short: ShortEvents, host: HostColumns, counts: Counts) -> HostColumns:
+        """A block of a long line without events that are too short; other blocks as they are.
+
+        What is left is looked at once more when all is sorted: this only saves memory on the way.
+        """
+        if not is_constant(host.thread):
+            return host
+        columns = (host.start_ps, host.duration_ps, host.name, host.step_num)
+        stays = short.kept(int(host.thread[0]), *columns)
+        gone, n_names = host.name[~stays], len(self._pool.strings)
+        if not len(gone):
+            return host
+        n_python = sum(
+            int(count)
+            for code, count in enumerate(np.bincount(gone, minlength=n_names))
+            if count and is_python_event(self._pool.strings[code])
+        )
+        counts.n_left_out += len(gone)
+        counts.n_python_events += n_python
+        return take(host, np.flatnonzero(stays))
 
     def timestamps_ns(self, plane: XPlane) -> list[int]:
         """Start of each line as stored, as far as it stands before the events.

@@ -60,6 +60,7 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
         other_planes=tuple(layout.other_planes),
         notes=(*json_notes(blocks, reader, columns, layout), *records.notes),
         partial=damaged or reader.n_broken > 0 or not reader.is_closed,
+        n_host_events=records.n_host_events + columns.n_python_events,
         n_python_events=records.n_python_events + columns.n_python_events,
     )
 

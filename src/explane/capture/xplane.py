@@ -250,6 +250,7 @@ class _Reader:
             other_planes=tuple(self.other),
             notes=tuple(found),
             partial=bool(self.damages),
+            n_host_events=records.n_host_events + planes.counts.n_left_out,
             n_python_events=records.n_python_events + planes.counts.n_python_events,
         )
 

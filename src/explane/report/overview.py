@@ -39,7 +39,7 @@ def overview_lines(found: Overview) -> list[str]:
             f"{format_count(found.n_graph_launches)}"
         ),
         (
-            f"  host events: {format_count(found.n_host_events)} kept on {found.n_threads} "
+            f"  host events: {format_count(found.n_host_events)} on {found.n_threads} "
             f"threads; {format_count(found.n_python_events)} of the Python tracer"
         ),
         f"  stored programs: {format_count(found.n_programs)}",

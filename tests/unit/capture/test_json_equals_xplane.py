@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from explane.capture.model import Capture, HostEvents, Kernels, Launches
+from explane.capture.options import ReadOptions
 from explane.capture.trace_json import read_trace_json
 from explane.capture.xplane import read_xplane
 from tests.shared import (
@@ -64,6 +65,8 @@ def test_same_columns(pair: tuple[str, str]) -> None:
     assert rows(json, json.launches) == rows(xplane, xplane.launches)
     assert rows(json, json.host_events) == rows(xplane, xplane.host_events)
     assert json.n_python_events == xplane.n_python_events
+    assert json.n_host_events == len(json.host_events)
+    assert xplane.n_host_events == len(xplane.host_events)
     assert json.markers == xplane.markers
     assert [d.ordinal for d in json.devices] == [d.ordinal for d in xplane.devices]
     assert [d.streams for d in json.devices] == [d.streams for d in xplane.devices]
@@ -85,3 +88,12 @@ def test_the_real_pair_has_the_known_kernels() -> None:
     assert [json.text(code) for code in kernels.hlo_module] == ["reactant_fn", "reactant_fn"]
     assert json.host == "cyclops"
     assert json.path == Path(json_file("real", "gtx1080ti-cuda"))
+
+
+@require_shared
+@pytest.mark.parametrize("pair", with_both(), ids="/".join)
+def test_the_same_short_events_are_left_out(pair: tuple[str, str]) -> None:
+    options = ReadOptions(short_events=False)
+    xplane = read_xplane(xplane_file(*pair), options)
+    json = read_trace_json(json_file(*pair), options)
+    assert rows(json, json.host_events) == rows(xplane, xplane.host_events)

@@ -398,8 +398,30 @@ def test_python_events_are_counted_whether_kept_or_not(tmp_path: Path, n_events:
     dropped = read_xplane(path, ReadOptions(python_events=False))
     none = read_xplane(path, ReadOptions(host_events=False))
     assert [c.n_python_events for c in (kept, dropped, none)] == [n_events] * 3
+    assert [c.n_host_events for c in (kept, dropped)] == [2 * n_events] * 2
     assert [len(c.host_events) for c in (kept, dropped, none)] == [2 * n_events, n_events, 0]
     assert [len(c.launches) for c in (kept, dropped, none)] == [n_events] * 3
+
+
+@pytest.mark.parametrize("n_events", [3, 30_000])
+def test_short_events_are_counted_and_gone_from_short_and_long_lines(
+    tmp_path: Path, n_events: int
+) -> None:
+    host = host_plane()
+    thread = host.line("python", 5)
+    for i in range(n_events):
+        thread.event("train", 10_000_000 * i, 9_000_000)
+        thread.event("$train.py:12 step", 10_000_000 * i + 1, 499_999)
+        thread.event("free", 10_000_000 * i + 600_000, 1)
+        thread.event("free", 10_000_000 * i + 700_000, 500_000)
+        thread.event("free", 10_000_000 * i + 9_000_000, 1)
+    capture = read_xplane(Space([host]).write(tmp_path), ReadOptions(short_events=False))
+    events = capture.host_events
+    names = [capture.text(code) for code in events.name[:4].tolist()]
+    assert names == ["train", "free", "free", "train"]
+    assert events.duration_ps[:3].tolist() == [9_000_000, 500_000, 1]
+    assert len(events) == 3 * n_events
+    assert (capture.n_host_events, capture.n_python_events) == (5 * n_events, n_events)
 
 
 def test_host_planes_that_were_never_merged_share_threads_by_id(tmp_path: Path) -> None:

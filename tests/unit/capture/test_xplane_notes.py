@@ -22,7 +22,8 @@ def _records(n_kernels: int, n_launches: int, n_markers: int = 0) -> Records:
         HostEvents(*columns(0, 6)),
         {"Marker": n_markers},
         (),
-        0,
+        n_host_events=0,
+        n_python_events=0,
     )
 
 

@@ -41,7 +41,7 @@ def groups_seen(
             found[cause] = f"{told}; {more}" if more else told
     n_python = facts.capture.n_python_events
     if n_python:
-        n_all = n_python + len(facts.capture.host_events)
+        n_all = facts.capture.n_host_events + len(facts.capture.launches)
         found["python_tracer"] = f"{n_python} of {n_all} host events are the Python tracer's"
     return found
 

@@ -13,10 +13,11 @@ import numpy.typing as npt
 from explane.analysis.attribution.result import Attribution
 from explane.analysis.collectives.match import MatchedCollectives
 from explane.analysis.replay.slow_gpus import SlowGpus, find_slow_gpus
-from explane.analysis.steps.host_events import WAIT, names_like
+from explane.analysis.steps.host_events import names_like
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import launch_latency
+from explane.capture.host_names import WAIT
 from explane.capture.model import I64, Bools, Capture, Kind
 from explane.capture.program import Program
 

@@ -21,10 +21,11 @@ import numpy as np
 
 from explane.analysis.intervals import intervals, running_end
 from explane.analysis.steps.guess import StepGuess, launch_moments
-from explane.analysis.steps.host_events import EXECUTE, names_like, thread_bounds
+from explane.analysis.steps.host_events import names_like, thread_bounds
 from explane.analysis.steps.keys import dense_key, ranks
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.nesting import innermost
+from explane.capture.host_names import EXECUTE
 from explane.capture.model import I32, I64, Bools, Capture
 
 _LEAST_COVERED_RATIO = 0.8

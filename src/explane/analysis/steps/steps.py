@@ -22,10 +22,11 @@ import numpy as np
 from explane.analysis.intervals import covered_in_windows, intervals, union
 from explane.analysis.steps.executions import steps_by_executions, steps_by_repetition
 from explane.analysis.steps.guess import StepGuess
-from explane.analysis.steps.host_events import COMPILE, names_like
+from explane.analysis.steps.host_events import names_like
 from explane.analysis.steps.launches import LaunchJoin, join_launches
 from explane.analysis.steps.markers import steps_by_markers
 from explane.analysis.steps.rows import SPREAD_LIMIT, Steps
+from explane.capture.host_names import COMPILE
 from explane.capture.model import I32, I64, Bools, Capture
 from explane.units import PS_PER_MS, format_ps
 

@@ -14,6 +14,7 @@ import polars as pl
 from explane.analysis.columns import plain_texts
 from explane.analysis.trust.doubts import affected_by
 from explane.analysis.verdict.coverage import small_window
+from explane.capture.host_names import says_graphs_off
 from explane.capture.model import HostCapture, NoteKind
 
 TRUST_SCHEMA = {
@@ -30,9 +31,6 @@ TRUST_SCHEMA = {
 
 NEW_CAPTURE_SCHEMA = {"question": pl.String, "capture": pl.String, "host": pl.String}
 """Columns of `new_captures.csv`."""
-
-GRAPHS_OFF_TEXT = ("commandbuffer disabled when profiling", "(disabled for profiling)")
-"""Host texts of XLA when it runs a graph op by op because a profiler is active (lower case)."""
 
 
 _CHECKS_OF_LOSS = (
@@ -142,11 +140,7 @@ def new_capture_table(host: str, items: tuple[TrustItem, ...]) -> pl.DataFrame:
 def _not_production(inputs: TrustInputs) -> Iterator[TrustItem]:
     """XLA ran graphs op by op because it was profiled: production does not."""
     capture = inputs.record.main
-    codes = [
-        code
-        for code, text in enumerate(capture.strings)
-        if any(sign in text.lower() for sign in GRAPHS_OFF_TEXT)
-    ]
+    codes = [code for code, text in enumerate(capture.strings) if says_graphs_off(text)]
     if not codes:
         return
     seen = pl.Series(capture.host_events.name).is_in(codes).sum()

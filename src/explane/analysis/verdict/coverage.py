@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.steps.executions import execute_events_of_kernels
-from explane.analysis.steps.host_events import DISPATCH, EXECUTE, names_like
+from explane.analysis.steps.host_events import names_like
 from explane.analysis.steps.keys import dense_key
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.latency import Latency
+from explane.capture.host_names import DISPATCH, EXECUTE
 from explane.capture.model import I64, Bools, Capture, NoteKind
 from explane.units import PS_PER_MS, format_count, format_ps, format_ratio
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from explane.analysis.intervals import Intervals, intervals
-from explane.analysis.steps.host_events import DISPATCH, names_like, thread_bounds
+from explane.analysis.steps.host_events import names_like, thread_bounds
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.nesting import innermost
+from explane.capture.host_names import DISPATCH
 from explane.capture.model import I64, Capture
 
 #: Share of the time between the begin of a gap and its launch call that an event has to cover.

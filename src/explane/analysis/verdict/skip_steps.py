@@ -16,11 +16,12 @@ from explane.analysis.intervals import (
     subtract,
     union,
 )
-from explane.analysis.steps.host_events import WAIT, names_like, thread_bounds
+from explane.analysis.steps.host_events import names_like, thread_bounds
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import Latency
+from explane.capture.host_names import WAIT
 from explane.capture.model import I64, Bools, Capture
 
 _BLOCK: Final = 1 << 20

@@ -292,10 +292,7 @@ def _python_tracer(capture: Capture) -> Iterator[str]:
     """How much of the host record is the Python tracer's."""
     if not capture.n_python_events:
         return
-    names = capture.host_events.name
-    kept = np.array([text.startswith("$") for text in capture.strings] + [False])[names]
-    other = len(names) - int(kept.sum()) + len(capture.launches)
-    share = capture.n_python_events / (capture.n_python_events + other)
+    share = capture.n_python_events / (capture.n_host_events + len(capture.launches))
     yield (
         f"{format_ratio(share)} of the host events are Python calls: the Python tracer slows the"
         " host, so capture again with jax.profiler.ProfileOptions().python_tracer_level = 0."
