@@ -64,7 +64,7 @@ def to_html(document: Document, charts: PageCharts) -> str:
         document: What to show.
         charts: Data of its pictures; a picture without data is left to its caption.
     """
-    from explane.report.charts.render import vega_library  # loads Altair: slow, for pages only
+    from explane.report.charts.render import vega_library  # loads the converter: for pages only
 
     scripts = [vega_library(), *(_static(name) for name in _SCRIPTS)]
     style = _static("page.css")

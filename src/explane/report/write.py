@@ -51,7 +51,7 @@ def write_report(
     Raises:
         OSError: When a file can't be written.
     """
-    from explane.report.drawings import draw  # only here are pictures drawn: Altair loads slowly
+    from explane.report.drawings import draw  # only here are pictures drawn
 
     not_drawn = why_not_drawable()
     if not_drawn:

@@ -14,6 +14,7 @@ import pytest
 from explane.report.charts.axis_unit import axis_unit
 from explane.report.charts.buckets import joined, merged
 from explane.report.charts.budget import budget_chart, steps_chart
+from explane.report.charts.compare import line_chart, step_chart
 from explane.report.charts.lanes import lane_order
 from explane.report.charts.page_swimlanes import MOST_EVENTS, page_swimlanes
 from explane.report.charts.ranking import lines_chart
@@ -251,14 +252,30 @@ def test_every_part_of_vega_comes_with_its_licence() -> None:
     assert all(len(part.strip().split("\n\n", 1)[1]) > 400 for part in parts)
 
 
-def test_every_description_is_valid_vega_lite() -> None:
-    described = descriptions(tables())
-    assert len(described) >= 5
-    for description in described.values():
-        alt.Chart.from_dict(description).to_dict(validate=True)
+def test_every_description_is_valid_vega_lite(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tables()
+    two_hosts = pl.concat([swimlane(1, 1, 5, host="left"), swimlane(1, 1, 5, host="right")])
+    parts = pl.DataFrame({"measure": ["step", "compute", "idle"], "a": [9, 5, 4], "b": [7, 5, 2]})
+    place = {"a_source_file": "f.py", "a_source_line": 1, "b_source_file": "f.py"}
+    lines = pl.DataFrame([{**place, "b_source_line": n, "difference": 2 - n} for n in range(4)])
+    described = list(descriptions({**found, "scopes": scope_table(found["ops"])}).values())
+    described += [swimlane_chart(two_hosts), step_chart(parts), line_chart(lines)]
+    assert len(described) == 9
+
+    def noted(description: dict[str, object]) -> dict[str, object]:
+        described.append(description)
+        return to_vega(description)
+
+    monkeypatch.setattr("explane.report.charts.page_swimlanes.to_vega", noted)
+    page_swimlanes(swimlane(2, 1, 5))
+    assert len(described) == 10
+    for description in described:
+        alt.Chart.from_dict(description, validate=True)
+        with pytest.raises(Exception, match="widht"):
+            alt.Chart.from_dict({**description, "widht": 1}, validate=True)
 
 
 def test_commands_that_draw_nothing_do_not_load_the_drawing_library() -> None:
-    code = "import sys, explane.app; print(sorted({'altair', 'vl_convert'} & set(sys.modules)))"
+    code = "import sys, explane.app; print('vl_convert' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "False\n"

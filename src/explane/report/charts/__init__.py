@@ -1,1 +1,1 @@
-"""Charts: one Altair description each, for the SVG beside the text and for the page."""
+"""Charts: one Vega-Lite description each, for the SVG beside the text and for the page."""

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.theme import (
-    IDLE_COLOUR,
-    KIND_COLOURS,
-    WIDTH,
-    ChartData,
-    themed,
-)
+from explane.report.charts.encoding import PARTS, rows_of_names, stacked_chart
 from explane.report.text import shortened, visible
-
-PARTS: Final = ("compute", "collective", "memcpy", "memset", "idle")
-"""Parts of a stream's span, in the order in which they are stacked."""
 
 _MOST_BARS: Final = 64
 
@@ -43,22 +33,7 @@ def budget_chart(streams: pl.DataFrame) -> dict[str, object]:
         .sort("row", "rank")
         .drop("time_ps", "row")
     )
-    data = ChartData()
-    colours = [KIND_COLOURS.get(part, IDLE_COLOUR) for part in PARTS]
-    bars: alt.Chart = (
-        data.chart(long.to_dicts())
-        .mark_bar(height=18)
-        .encode(
-            x=alt.X("time:Q").title(f"time ({unit.name})").stack("zero").scale(nice=False),
-            y=alt.Y("lane:N")
-            .scale(domain=list(dict.fromkeys(labels)))
-            .title(None)
-            .axis(ticks=False, domain=False),
-            color=alt.Color("kind:N").scale(domain=list(PARTS), range=colours),
-            order=alt.Order("rank:Q"),
-        )
-    )
-    return themed(bars.properties(width=WIDTH, height=alt.Step(24)), data)
+    return stacked_chart(long.to_dicts(), rows_of_names("lane", labels), unit, 24)
 
 
 def steps_chart(budgets: pl.DataFrame) -> dict[str, object]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.budget import PARTS
+from explane.report.charts.encoding import (
+    PARTS,
+    bars_chart,
+    coloured,
+    number,
+    rows_of_names,
+    stacked_chart,
+)
 from explane.report.charts.ranking import NO_LINE
-from explane.report.charts.theme import IDLE_COLOUR, KIND_COLOURS, WIDTH, ChartData, themed
+from explane.report.charts.theme import WIDTH
 from explane.report.text import shortened_path, visible
 
 MOST_BARS: Final = 12
-_LESS, _MORE = "#009e73", "#d55e00"
+_COLOURS: Final = {"less": "#009e73", "more": "#d55e00"}
 
 
 def step_chart(differences: pl.DataFrame) -> dict[str, object]:
@@ -38,19 +44,7 @@ def step_chart(differences: pl.DataFrame) -> dict[str, object]:
         (pl.col("time_ps") / unit.size_ps).round(6).alias("time"),
         "rank",
     )
-    data = ChartData()
-    colours = [KIND_COLOURS.get(part, IDLE_COLOUR) for part in PARTS]
-    bars: alt.Chart = (
-        data.chart(rows.to_dicts())
-        .mark_bar(height=18)
-        .encode(
-            x=alt.X("time:Q").title(f"time ({unit.name})").stack("zero").scale(nice=False),
-            y=alt.Y("side:N").title(None).axis(ticks=False, domain=False),
-            color=alt.Color("kind:N").scale(domain=list(PARTS), range=colours),
-            order=alt.Order("rank:Q"),
-        )
-    )
-    return themed(bars.properties(width=WIDTH, height=alt.Step(26)), data)
+    return stacked_chart(rows.to_dicts(), rows_of_names("side"), unit, 26)
 
 
 def line_chart(lines: pl.DataFrame) -> dict[str, object]:
@@ -66,20 +60,12 @@ def line_chart(lines: pl.DataFrame) -> dict[str, object]:
         pl.Series("line", labels),
         pl.when(pl.col("time") > 0).then(pl.lit("more")).otherwise(pl.lit("less")).alias("in B"),
     )
-    data = ChartData()
-    bars: alt.Chart = (
-        data.chart(rows.to_dicts())
-        .mark_bar(height=16)
-        .encode(
-            x=alt.X("time:Q").title(f"time in B minus time in A ({unit.name})"),
-            y=alt.Y("line:N")
-            .scale(domain=list(dict.fromkeys(labels)))
-            .title(None)
-            .axis(ticks=False, domain=False),
-            color=alt.Color("in B:N").scale(domain=["less", "more"], range=[_LESS, _MORE]),
-        )
-    )
-    return themed(bars.properties(width=WIDTH - 240, height=alt.Step(22)), data)
+    encoding = {
+        "x": number("time", title=f"time in B minus time in A ({unit.name})"),
+        "y": rows_of_names("line", labels),
+        "color": coloured("in B", _COLOURS),
+    }
+    return bars_chart(rows.to_dicts(), encoding, {"height": 16}, (WIDTH - 240, 22))
 
 
 _PLACE: Final = ("a_source_file", "a_source_line", "b_source_file", "b_source_line")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit
-from explane.report.charts.theme import IDLE_COLOUR, KIND_COLOURS
+from explane.report.charts.encoding import LABEL, Part, chosen, coloured, number, word
+from explane.report.charts.theme import IDLE_COLOUR, KIND_COLOURS, PATH_COLOUR
 from explane.report.text import shortened, visible
 
 LANE_HEIGHT: Final = 22
 _LONG_ID: Final = re.compile(r"/-?\d{6,}$")
 """Id of a thread: numbers of this length tell nobody anything."""
+
+_COLOURS: Final = {**KIND_COLOURS, "idle": IDLE_COLOUR}
 
 MOST_LANES: Final = 80
 MOST_HOSTS: Final = 4
@@ -68,17 +70,40 @@ def cut(events: pl.DataFrame, start_ps: int, end_ps: int) -> pl.DataFrame:
     )
 
 
-def bars(chart: alt.Chart, lanes: list[str], unit: AxisUnit) -> alt.Chart:
-    """A chart of rows with `lane`, `start`, `end` and `kind` as bars on the lanes."""
-    words = [*KIND_COLOURS, "idle"]
-    colours = [*KIND_COLOURS.values(), IDLE_COLOUR]
-    kinds = alt.Color("kind:N").scale(domain=words, range=colours)
-    lane = alt.Y("lane:N").scale(domain=lanes).title(None)
-    time = alt.X("start:Q").scale(nice=False, zero=False)
-    drawn: alt.Chart = chart.mark_bar(height=LANE_HEIGHT - 4, clip=True).encode(
-        x=time.title(f"time since the first kernel of the step ({unit.name})"),
-        x2="end",
-        y=lane.axis(grid=False, ticks=False, domain=False),
-        color=kinds.legend(columns=len(words)),
-    )
-    return drawn
+def bars(data: Part, lanes: list[str], unit: AxisUnit) -> Part:
+    """A layer: rows with `lane`, `start`, `end` and `kind` as bars on the lanes."""
+    title = f"time since the first kernel of the step ({unit.name})"
+    axis = {"grid": False, "ticks": False, "domain": False}
+    return {
+        "data": data,
+        "mark": {"type": "bar", "height": LANE_HEIGHT - 4, "clip": True},
+        "encoding": {
+            "x": number("start", title=title, scale={"nice": False, "zero": False}),
+            "x2": {"field": "end"},
+            "y": word("lane", scale={"domain": lanes}, title=None, axis=axis),
+            "color": coloured("kind", _COLOURS, legend={"columns": len(_COLOURS)}),
+        },
+    }
+
+
+def underlines(data: Part, **mark: object) -> Part:
+    """A layer: a dark line under the events of the critical path.
+
+    Args:
+        data: Rows with `lane`, `start` and `end`.
+        mark: More of the mark's properties.
+    """
+    line = {"type": "bar", "height": 3, "yOffset": LANE_HEIGHT / 2 - 2, "color": PATH_COLOUR}
+    place = {"x": number("start"), "x2": {"field": "end"}, "y": word("lane")}
+    return {"data": data, "mark": line | mark, "encoding": place}
+
+
+def names(data: Part) -> Part:
+    """A layer: the `label` of each row inside its bar."""
+    place = {"x": number("start"), "y": word("lane")}
+    ink = chosen("datum.kind === 'host'", "#24292f", "white")
+    return {
+        "data": data,
+        "mark": LABEL,
+        "encoding": {**place, "text": word("label"), "color": ink},
+    }

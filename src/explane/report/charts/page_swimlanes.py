@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit, axis_unit
 from explane.report.charts.buckets import merged
+from explane.report.charts.encoding import chosen
 from explane.report.charts.lanes import (
     LANE_HEIGHT,
     MOST_LANES,
@@ -20,10 +20,12 @@ from explane.report.charts.lanes import (
     gpu_lanes,
     labelled,
     lane_order,
+    names,
+    underlines,
     window,
 )
 from explane.report.charts.render import to_vega
-from explane.report.charts.theme import PATH_COLOUR, WIDTH, ChartData, op_key, themed
+from explane.report.charts.theme import WIDTH, ChartData, op_key, themed
 from explane.report.text import visible
 
 MOST_EVENTS: Final = 30_000
@@ -118,35 +120,21 @@ def _description(
     """The description whose data set `events` and window are set by the page's script."""
     data = ChartData()
     first, last = (time / unit.size_ps for time in span)
-    view = [alt.param(name="view_from", value=first), alt.param(name="view_to", value=last)]
     idle = [{"lane": lane, "start": first, "end": last, "kind": "idle"} for lane in gpu]
-    background = bars(data.chart(idle), lanes, unit)
-    events = bars(data.chart([], "events"), lanes, unit).encode(
-        opacity=alt.when("datum.faded").then(alt.value(0.25)).otherwise(alt.value(1)),
-    )
-    events.mark.tooltip = {"content": "data"}
-    on_events = alt.Chart(alt.NamedData("events"))
-    path = on_events.transform_filter("datum.path > 0")
-    path.mark = alt.MarkDef(
-        "bar", height=3, yOffset=LANE_HEIGHT / 2 - 2, color=PATH_COLOUR, clip=True
-    )
-    labels = on_events.transform_filter("datum.label != ''").mark_text(
-        align="left", dx=3, fontSize=10, clip=True
-    )
-    ink = alt.when(alt.datum.kind == "host").then(alt.value("#24292f"))
+    background = bars(data.named(idle), lanes, unit)
+    named = data.named([], "events")
+    events = bars(named, lanes, unit)
+    events["mark"]["tooltip"] = {"content": "data"}
+    events["encoding"]["opacity"] = chosen("datum.faded", 0.25, 1)
     layers = [
         background,
         events,
-        path.encode(x="start:Q", x2="end", y=alt.Y("lane:N")),
-        labels.encode(
-            x="start:Q",
-            y=alt.Y("lane:N"),
-            text="label:N",
-            color=ink.otherwise(alt.value("white")),
-        ),
+        {"transform": [{"filter": "datum.path > 0"}], **underlines(named, clip=True)},
+        {"transform": [{"filter": "datum.label != ''"}], **names(named)},
     ]
-    chart = alt.LayerChart(layer=layers).add_params(*view)
-    return themed(chart.properties(width=WIDTH, height=alt.Step(LANE_HEIGHT)), data)
+    view = [{"name": "view_from", "value": first}, {"name": "view_to", "value": last}]
+    size = {"width": WIDTH, "height": {"step": LANE_HEIGHT}}
+    return themed({"layer": layers, "params": view, **size}, data)
 
 
 def _windowed(description: dict[str, object]) -> dict[str, Any]:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.theme import (
-    KIND_COLOURS,
-    WIDTH,
-    ChartData,
-    picked_opacity,
-    picked_params,
-    themed,
-)
+from explane.report.charts.encoding import bars_chart, number, rows_of_names, word
+from explane.report.charts.theme import KIND_COLOURS, WIDTH, picked_opacity, picked_params
 from explane.report.text import shortened_path, visible
 
 MOST_BARS: Final = 12
@@ -41,22 +34,16 @@ def lines_chart(lines: pl.DataFrame) -> dict[str, object]:
     rows = sums.select((pl.col("duration_ps") / unit.size_ps).round(6).alias("time")).with_columns(
         pl.Series("label", labels), pl.Series("line", _keys(sums))
     )
-    data = ChartData()
-    bars: alt.Chart = (
-        data.chart(rows.to_dicts())
-        .mark_bar(height=16, color=KIND_COLOURS["compute"], cursor="pointer")
-        .encode(
-            x=alt.X("time:Q").title(f"GPU time ({unit.name})").scale(nice=False),
-            y=alt.Y("label:N").scale(domain=labels).title(None).axis(ticks=False, domain=False),
-            opacity=picked_opacity("line"),
-            tooltip=[
-                alt.Tooltip("line:N"),
-                alt.Tooltip("time:Q", title=f"GPU time ({unit.name})"),
-            ],
-        )
-        .add_params(*picked_params("line"))
-    )
-    return themed(bars.properties(width=WIDTH - 200, height=alt.Step(22)), data)
+    title = f"GPU time ({unit.name})"
+    encoding = {
+        "x": number("time", title=title, scale={"nice": False}),
+        "y": rows_of_names("label", labels),
+        "opacity": picked_opacity("line"),
+        "tooltip": [word("line"), number("time", title=title)],
+    }
+    mark = {"height": 16, "color": KIND_COLOURS["compute"], "cursor": "pointer"}
+    chart = bars_chart(rows.to_dicts(), encoding, mark, (WIDTH - 200, 22))
+    return {**chart, "params": picked_params("line")}
 
 
 def _label(file: str | None, line: int | None) -> str:

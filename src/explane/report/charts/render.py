@@ -11,10 +11,10 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Final
 
-import altair as alt
 import vl_convert
 
-_VERSION: Final = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+_VERSION: Final[str] = vl_convert.get_vegalite_versions()[-1]
+"""The newest Vega-Lite that the converter holds."""
 
 
 def to_svg(description: Mapping[str, Any]) -> str:

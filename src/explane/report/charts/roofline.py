@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import altair as alt
 import polars as pl
 
+from explane.report.charts.encoding import EDGE, Part, coloured, number, word
 from explane.report.charts.theme import (
     BOUND_COLOURS,
     PATH_COLOUR,
@@ -23,6 +23,27 @@ LEAST_INTENSITY: Final = 0.001
 """Least FLOP per byte drawn: operations without arithmetic would only stretch the axis."""
 
 MOST_POINTS: Final = 400
+
+
+_LOG: Final = {"type": "log"}
+_PICKED: Final = ("op", "line", "scope")
+
+_POINT: Final[Part] = {
+    "color": coloured("bound", BOUND_COLOURS),
+    "size": number("time_ms", scale={"range": [25, 600]}, legend=None),
+    "opacity": picked_opacity(*_PICKED),
+    "tooltip": [
+        word("instruction"),
+        word("scope", title="op name"),
+        word("line"),
+        word("bound"),
+        word("share", title="share of roof"),
+        number("rate", title="FLOP/s", format=".3s"),
+        number("intensity", title="FLOP/B", format=".3s"),
+        number("time_ms", title="time in all (ms)", format=".3f"),
+    ],
+}
+"""Channels of a point besides its place."""
 
 
 def roofline_points(roofline: pl.DataFrame) -> pl.DataFrame:
@@ -56,46 +77,33 @@ def roofline_chart(points: pl.DataFrame) -> dict[str, object]:
         .sort("time_ms", "program_id", "hlo_instruction", descending=[True, False, False])
     )
     data = ChartData()
-    x = alt.X("intensity:Q").scale(type="log").title("arithmetic intensity (FLOP/B)")
-    y = alt.Y("rate:Q").scale(type="log").title("rate (FLOP/s)").axis(format="~s")
-    roofs: alt.Chart = (
-        data.chart(_roofs(shown if shown.height else points))
-        .mark_line(color=PATH_COLOUR, strokeWidth=1.5)
-        .encode(x=x, y=y, detail="roof:N")
-    )
-    bound = alt.Color("bound:N").scale(
-        domain=list(BOUND_COLOURS), range=list(BOUND_COLOURS.values())
-    )
-    size = alt.Size("time_ms:Q").scale(range=[25, 600]).legend(None)
-    marks: alt.Chart = (
-        data.chart(_rows(shown))
-        .mark_circle(cursor="pointer", stroke="white", strokeWidth=0.5)
-        .encode(
-            x=x,
-            y=y,
-            color=bound,
-            size=size,
-            opacity=picked_opacity("op", "line", "scope"),
-            tooltip=[
-                alt.Tooltip("instruction:N"),
-                alt.Tooltip("scope:N", title="op name"),
-                alt.Tooltip("line:N"),
-                alt.Tooltip("bound:N"),
-                alt.Tooltip("share:N", title="share of roof"),
-                alt.Tooltip("rate:Q", title="FLOP/s", format=".3s"),
-                alt.Tooltip("intensity:Q", title="FLOP/B", format=".3s"),
-                alt.Tooltip("time_ms:Q", title="time in all (ms)", format=".3f"),
-            ],
-        )
-    )
-    names: alt.Chart = (
-        data.chart(_roof_names(shown if shown.height else points))
-        .mark_text(align="right", dy=-6, fontSize=10)
-        .encode(x=x, y=y, text="name:N")
-    )
-    picks = picked_params("op", "line", "scope")
-    chart = alt.LayerChart(layer=[roofs, names, marks]).add_params(*picks)
-    return themed(chart.properties(width=640, height=360), data)
+    place = {
+        "x": number("intensity", scale=_LOG, title="arithmetic intensity (FLOP/B)"),
+        "y": number("rate", scale=_LOG, title="rate (FLOP/s)", axis={"format": "~s"}),
+    }
+    rooted = shown if shown.height else points
+    roofs = {
+        "data": data.named(_roofs(rooted)),
+        "mark": {"type": "line", "color": PATH_COLOUR, "strokeWidth": 1.5},
+        "encoding": {**place, "detail": word("roof")},
+    }
+    marks = {
+        "data": data.named(_rows(shown)),
+        "mark": {"type": "circle", "cursor": "pointer", **EDGE},
+        "encoding": {**place, **_POINT},
+    }
+    names = {
+        "data": data.named(_roof_names(rooted)),
+        "mark": {"type": "text", "align": "right", "dy": -6, "fontSize": 10},
+        "encoding": {**place, "text": word("name")},
+    }
+    chart = {
+        "layer": [roofs, names, marks],
+        "params": picked_params(*_PICKED),
+        "width": 640,
+        "height": 360,
+    }
+    return themed(chart, data)
 
 
 def _rows(points: pl.DataFrame) -> list[dict[str, object]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
+from explane.report.charts.encoding import EDGE, LABEL, number, word
 from explane.report.charts.theme import (
     WIDTH,
     ChartData,
@@ -21,6 +21,7 @@ from explane.units import format_ps
 _ROW_HEIGHT: Final = 20
 _LABEL_PIXELS: Final = 6.2
 _MOST_BARS: Final = 1_500
+_INK: Final = {"value": "#1b1f24"}
 _SHADES: Final = ["#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb", "#c7e9c0", "#fdae6b", "#bcbddc"]
 
 
@@ -37,24 +38,31 @@ def scopes_chart(scopes: pl.DataFrame) -> dict[str, object]:
         row["start"] = round(int(str(row["start"])) / unit.size_ps, 6)
         row["end"] = round(int(str(row["end"])) / unit.size_ps, 6)
     data = ChartData()
-    base = data.chart(rows)
-    n_rows = 1 + max(int(str(row["depth"])) for row in rows)
-    y = alt.Y("depth:O").title(None).axis(None).scale(domain=list(range(n_rows)))
-    bars: alt.Chart = base.mark_bar(
-        height=_ROW_HEIGHT - 1, stroke="white", strokeWidth=0.5, cursor="pointer"
-    ).encode(
-        x=alt.X("start:Q").title(f"GPU time ({unit.name})").scale(nice=False),
-        x2="end",
-        y=y,
-        color=alt.Color("shade:N").scale(range=_SHADES).legend(None),
-        opacity=picked_opacity("scope"),
-        tooltip=[alt.Tooltip("path:N", title="scope"), alt.Tooltip("time:N", title="GPU time")],
-    )
-    labels: alt.Chart = base.mark_text(align="left", dx=3, fontSize=10, clip=True).encode(
-        x="start:Q", y=y, text="label:N", color=alt.value("#1b1f24")
-    )
-    chart = alt.LayerChart(layer=[bars, labels]).add_params(*picked_params("scope"))
-    return themed(chart.properties(width=WIDTH, height=alt.Step(_ROW_HEIGHT)), data)
+    scale = {"domain": list(range(1 + max(int(str(row["depth"])) for row in rows)))}
+    y = {"field": "depth", "type": "ordinal", "title": None, "axis": None, "scale": scale}
+    bars = {
+        "mark": {"type": "bar", "height": _ROW_HEIGHT - 1, "cursor": "pointer", **EDGE},
+        "encoding": {
+            "x": number("start", title=f"GPU time ({unit.name})", scale={"nice": False}),
+            "x2": {"field": "end"},
+            "y": y,
+            "color": word("shade", scale={"range": _SHADES}, legend=None),
+            "opacity": picked_opacity("scope"),
+            "tooltip": [word("path", title="scope"), word("time", title="GPU time")],
+        },
+    }
+    labels = {
+        "mark": LABEL,
+        "encoding": {"x": number("start"), "y": y, "text": word("label"), "color": _INK},
+    }
+    chart = {
+        "data": data.named(rows),
+        "layer": [bars, labels],
+        "params": picked_params("scope"),
+        "width": WIDTH,
+        "height": {"step": _ROW_HEIGHT},
+    }
+    return themed(chart, data)
 
 
 def _placed(scopes: pl.DataFrame, total_ps: int) -> list[dict[str, object]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import altair as alt
 import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit, axis_unit
 from explane.report.charts.buckets import joined, merged
+from explane.report.charts.encoding import Part
 from explane.report.charts.lanes import (
     LANE_HEIGHT,
     MOST_LANES,
@@ -19,9 +19,11 @@ from explane.report.charts.lanes import (
     hosts_shown,
     labelled,
     lane_order,
+    names,
+    underlines,
     window,
 )
-from explane.report.charts.theme import PATH_COLOUR, WIDTH, ChartData, Rows, themed
+from explane.report.charts.theme import WIDTH, ChartData, themed
 from explane.report.text import shortened, visible
 
 _LABEL_PIXELS: Final = 6.2
@@ -44,10 +46,10 @@ def swimlane_chart(events: pl.DataFrame) -> dict[str, object]:
     if len(hosts) == 1:
         return themed(charts[0], data)
     titled = [
-        chart.properties(title=alt.TitleParams(_short(host), anchor="start", fontSize=12))
+        chart | {"title": {"text": _short(host), "anchor": "start", "fontSize": 12}}
         for chart, host in zip(charts, hosts, strict=True)
     ]
-    return themed(alt.vconcat(*titled, spacing=24), data)
+    return themed({"vconcat": titled, "spacing": 24}, data)
 
 
 def pixel_ps(events: pl.DataFrame) -> int:
@@ -66,7 +68,7 @@ def pixel_ps(events: pl.DataFrame) -> int:
     return shortest_ps
 
 
-def _host_chart(events: pl.DataFrame, data: ChartData, shortest_ps: int) -> alt.LayerChart:
+def _host_chart(events: pl.DataFrame, data: ChartData, shortest_ps: int) -> Part:
     start_ps, end_ps = window(events)
     named = events.with_columns(pl.coalesce("hlo_instruction", "name").alias("name"))
     inside = cut(labelled(named), start_ps, end_ps)
@@ -79,8 +81,7 @@ def _host_chart(events: pl.DataFrame, data: ChartData, shortest_ps: int) -> alt.
         drawing.critical_path(marks),
         drawing.labels(marks),
     ]
-    chart: alt.LayerChart = alt.LayerChart(layer=layers)
-    return chart.properties(width=WIDTH, height=alt.Step(LANE_HEIGHT))
+    return {"layer": layers, "width": WIDTH, "height": {"step": LANE_HEIGHT}}
 
 
 def _short(host: str) -> str:
@@ -96,7 +97,7 @@ class _Drawing:
     unit: AxisUnit
     pixel_ps: int
 
-    def background(self, lanes: list[str], start_ps: int, end_ps: int) -> alt.Chart:
+    def background(self, lanes: list[str], start_ps: int, end_ps: int) -> Part:
         """A bar per GPU stream over the whole step: what stays visible of it is idle time."""
         rows = pl.DataFrame({"lane": lanes}, schema={"lane": pl.String}).with_columns(
             pl.lit(start_ps).alias("start_ps"),
@@ -105,20 +106,16 @@ class _Drawing:
         )
         return self._bars(rows)
 
-    def events(self, marks: pl.DataFrame) -> alt.Chart:
+    def events(self, marks: pl.DataFrame) -> Part:
         """One bar per mark, coloured by kind."""
         return self._bars(marks.select("lane", "kind", "start_ps", "duration_ps"))
 
-    def critical_path(self, marks: pl.DataFrame) -> alt.Chart:
+    def critical_path(self, marks: pl.DataFrame) -> Part:
         """A dark line under the kernels of the critical path."""
         path = marks.filter(pl.col("on_critical_path") > 0)
-        rows = self._rows(path.select("lane", "start_ps", "duration_ps"))
-        line = alt.MarkDef("bar", height=3, yOffset=LANE_HEIGHT / 2 - 2, color=PATH_COLOUR)
-        chart = self.data.chart(rows)
-        chart.mark = line
-        return chart.encode(x="start:Q", x2="end", y=alt.Y("lane:N"))
+        return underlines(self._rows(path.select("lane", "start_ps", "duration_ps")))
 
-    def labels(self, marks: pl.DataFrame) -> alt.Chart:
+    def labels(self, marks: pl.DataFrame) -> Part:
         """Names inside the widest marks, as much of them as fits."""
         following = pl.col("start_ps").shift(-1).over("lane") - pl.col("start_ps")
         free = pl.min_horizontal("duration_ps", following)
@@ -136,25 +133,14 @@ class _Drawing:
         rows = wide.select("lane", "kind", "start_ps", "duration_ps").with_columns(
             pl.Series("label", labels, dtype=pl.String)
         )
-        ink = alt.when(alt.datum.kind == "host").then(alt.value("#24292f"))
-        text: alt.Chart = (
-            self.data.chart(self._rows(rows))
-            .mark_text(align="left", dx=3, fontSize=10, clip=True)
-            .encode(
-                x="start:Q",
-                y=alt.Y("lane:N"),
-                text="label:N",
-                color=ink.otherwise(alt.value("white")),
-            )
-        )
-        return text
+        return names(self._rows(rows))
 
-    def _bars(self, rows: pl.DataFrame) -> alt.Chart:
-        return bars(self.data.chart(self._rows(rows)), self.lanes, self.unit)
+    def _bars(self, rows: pl.DataFrame) -> Part:
+        return bars(self._rows(rows), self.lanes, self.unit)
 
-    def _rows(self, frame: pl.DataFrame) -> Rows:
-        """Rows for the chart: times in the axis's unit, which only pictures use."""
+    def _rows(self, frame: pl.DataFrame) -> Part:
+        """Rows for a layer: times in the axis's unit, which only pictures use."""
         start = (pl.col("start_ps") / self.unit.size_ps).round(6)
         end = ((pl.col("start_ps") + pl.col("duration_ps")) / self.unit.size_ps).round(6)
         named = frame.with_columns(start.alias("start"), end.alias("end"))
-        return named.drop("start_ps", "duration_ps").to_dicts()
+        return self.data.named(named.drop("start_ps", "duration_ps").to_dicts())

@@ -6,9 +6,9 @@ every chart. Nothing is told by colour alone: lanes, legends and tooltips say it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-import altair as alt
 import polars as pl
 
 KIND_COLOURS: Final = {
@@ -28,27 +28,44 @@ BOUND_COLOURS: Final = {"compute": "#0072b2", "memory": "#009e73", "unknown": "#
 WIDTH: Final = 900
 """Width of the plotting area in pixels, axis labels not counted."""
 
-_FONT: Final = "Helvetica, Arial, sans-serif"
-
+_CONFIG: Final = {
+    "background": "white",
+    "font": "Helvetica, Arial, sans-serif",
+    "view": {"stroke": None},
+    "mark": {"aria": False},
+    "axis": {
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "gridColor": "#e1e4e8",
+        "domainColor": "#9aa1a9",
+        "tickColor": "#9aa1a9",
+        "labelLimit": 320,
+    },
+    "legend": {
+        "orient": "top",
+        "title": None,
+        "labelFontSize": 11,
+        "symbolType": "square",
+        "symbolSize": 90,
+    },
+}
 
 Rows = list[dict[str, object]]
 """Data of one chart layer."""
 
 
 class ChartData:
-    """Rows of a chart's layers by name, put into the description at the end.
-
-    Altair would check every value of every row against its schema, which takes seconds.
-    """
+    """Rows of a chart's layers by name, put into the description at the end."""
 
     def __init__(self) -> None:
         self.sets: dict[str, Rows] = {}
 
-    def chart(self, rows: Rows, name: str = "") -> alt.Chart:
-        """A chart on these rows, under a name of its own when it is to be changed later."""
+    def named(self, rows: Rows, name: str = "") -> dict[str, str]:
+        """The `data` of a layer on these rows; a name of its own if they are changed later."""
         name = name or f"data{len(self.sets)}"
         self.sets[name] = rows
-        return alt.Chart(alt.NamedData(name))
+        return {"name": name}
 
 
 def op_key(program: pl.Expr, name: pl.Expr) -> pl.Expr:
@@ -59,12 +76,12 @@ def op_key(program: pl.Expr, name: pl.Expr) -> pl.Expr:
     return program.cast(pl.String).fill_null("") + "/" + name
 
 
-def picked_params(*kinds: str) -> list[alt.Parameter]:
+def picked_params(*kinds: str) -> list[dict[str, str]]:
     """The signals that the page sets to the picked `op`, `line` or `scope`; empty for none."""
-    return [alt.param(name=f"picked_{kind}", value="") for kind in kinds]
+    return [{"name": f"picked_{kind}", "value": ""} for kind in kinds]
 
 
-def picked_opacity(*kinds: str) -> Any:
+def picked_opacity(*kinds: str) -> dict[str, Any]:
     """Full for marks of the picked thing, and for all while nothing is picked.
 
     A mark has the thing's key under the name of its kind. A scope holds all scopes inside it.
@@ -76,29 +93,9 @@ def picked_opacity(*kinds: str) -> Any:
         for kind in kinds
     }
     shown = " && ".join(f"(picked_{kind} == '' || {test})" for kind, test in tests.items())
-    return alt.when(shown).then(alt.value(1)).otherwise(alt.value(0.25))
+    return {"condition": {"test": shown, "value": 1}, "value": 0.25}
 
 
-def themed(
-    chart: alt.LayerChart | alt.VConcatChart | alt.Chart, data: ChartData
-) -> dict[str, object]:
+def themed(chart: Mapping[str, object], data: ChartData) -> dict[str, object]:
     """The Vega-Lite description of a chart with the common look and its data."""
-    description = chart.configure(
-        background="white",
-        font=_FONT,
-        view=alt.ViewConfig(stroke=None),
-        mark=alt.MarkConfig(aria=False),
-        axis=alt.AxisConfig(
-            labelFontSize=11,
-            titleFontSize=11,
-            titleFontWeight="normal",
-            gridColor="#e1e4e8",
-            domainColor="#9aa1a9",
-            tickColor="#9aa1a9",
-            labelLimit=320,
-        ),
-        legend=alt.LegendConfig(
-            orient="top", title=None, labelFontSize=11, symbolType="square", symbolSize=90
-        ),
-    ).to_dict(validate=False)  # takes longer than all else here: the tests do it
-    return {**description, "datasets": data.sets}
+    return {"config": _CONFIG, **chart, "datasets": data.sets}
