@@ -7,20 +7,37 @@ host                   ├──── next_batch ────┤├call┤
 An event that fills most of the time before one call also delays the other calls of its thread
 that come after it, however much else fills the time before them. So do all outermost events
 between: what the host does one after the other.
+
+Threads that launch for one GPU each are given their work by another one. While such a thread does
+nothing itself, what the giving thread does delays its calls:
+
+dispatching  ├ next_batch ┤├──── PjitFunction ────┤
+launching                      ├─ Execute … ├call┤
+             |<- next_batch ->|<->|<- Execute ->|
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from explane.analysis.intervals import (
+    Intervals,
+    covered_in_windows,
+    intervals,
+    running_end,
+    union,
+)
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.graph import StepGraph
-from explane.analysis.steps.host_events import thread_bounds
+from explane.analysis.steps.host_events import names_like, thread_bounds
+from explane.analysis.steps.keys import dense_key
 from explane.analysis.verdict.host_causes import host_events_of
-from explane.capture.model import I64
+from explane.capture.host_names import DISPATCH
+from explane.capture.model import I64, Bools
 from explane.units import PS_PER_US
 
 _LEAST_PS: Final = 5 * PS_PER_US
@@ -79,52 +96,128 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     since = time_ps[call] - delay[call] + step.origin_ps
     rows = host_events_of(capture, facts.join, step.launches[call], since)
     rows = _largest_inside(facts, rows, since, capture.launches.start_ps[step.launches[call]])
+    thread = facts.join.home_thread[step.launches[call]].astype(np.int64)
+    thread[~np.isin(thread, capture.host_events.thread)] = facts.dispatch_thread
     until = capture.launches.start_ps[step.launches[call]]
-    place, rows = _with_shared(facts, step.launches[call], rows, since, until)
-    events = capture.host_events
-    ends, starts = events.end_ps[rows], events.start_ps[rows]
-    filled = np.minimum(ends, until[place]) - np.maximum(starts, since[place])
-    names = tuple(capture.text(int(code)) for code in events.name[rows])
-    return LateEvents(moments[call[place]], call[place], np.maximum(filled, 0), names)
+    return _delays(facts, _Late(moments[call], call, thread, since, until), rows)
 
 
-def _with_shared(
-    facts: StepFacts, calls: I64, rows: I64, since: I64, until: I64
-) -> tuple[I64, I64]:
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Late calls; one entry each.
+
+    Attributes:
+        moment, call: As in `LateEvents`.
+        thread: The thread whose events delay the call: the launching one where that has any.
+        since, until: Since when it is late, and when it comes.
+    """
+
+    moment: I64
+    call: I64
+    thread: I64
+    since: I64
+    until: I64
+
+
+def _delays(facts: StepFacts, late: _Late, rows: I64) -> LateEvents:
     """The events that fill the time before calls, and others that lie before them.
 
     Args:
         facts: The capture and what is known of it.
-        calls: Rows of the late calls.
-        rows: For each call the row of its host event, or -1.
-        since: Since when each call is late.
-        until: When it comes.
-
-    Returns:
-        Places in `calls` and rows of host events, of equal length; each pair once.
+        late: The calls.
+        rows: For each of them the row of its host event, or -1.
     """
-    events = facts.capture.host_events
-    known = np.flatnonzero(rows >= 0)
-    # The thread whose events delay a call: its own where that has any, else the dispatching one.
-    thread = facts.join.home_thread[calls].astype(np.int64)
-    thread[known] = events.thread[rows[known]]
-    thread[(rows < 0) & ~np.isin(thread, events.thread)] = facts.dispatch_thread
-    outermost = [
-        _outermost(facts, t, int(since[thread == t].min()), int(until[thread == t].max()))
-        for t in np.unique(thread).tolist()
-        if t >= 0
-    ]
-    named = np.unique(np.concatenate([rows[known], *outermost]))
+    events, main = facts.capture.host_events, facts.dispatch_thread
+    threads = np.unique(late.thread[late.thread >= 0]).tolist()
+    spans = {t: _span(late, late.thread == t) for t in threads}
+    if threads and main >= 0:
+        spans[main] = _span(late, late.thread >= 0)
+    outermost = [_outermost(facts, t, *span) for t, span in spans.items()]
+    named = np.unique(np.concatenate([rows[rows >= 0], *outermost]))
+    named = named[_once(facts, named)]
     longest = named[np.argsort(-events.duration_ps[named], kind="stable")[:_MOST_EVENTS]]
-    after = np.minimum(events.end_ps[longest], until[:, None]) > np.maximum(
-        events.start_ps[longest], since[:, None]
+    by = events.thread[longest]
+    near = np.minimum(events.end_ps[longest], late.until[:, None]) > np.maximum(
+        events.start_ps[longest], late.since[:, None]
     )
-    place, event = np.nonzero(after & (events.thread[longest] == thread[:, None]))
+    near &= (by == late.thread[:, None]) | (by == main)
+    place, event = np.nonzero(near)
+    known = np.flatnonzero(np.isin(rows, named))
     pairs = np.stack(
         [np.concatenate([known, place]), np.concatenate([rows[known], longest[event]])]
     )
-    places, found = np.unique(pairs, axis=1)
-    return places, found
+    place, event = np.unique(pairs, axis=1)
+    time_ps = _filled_ps(facts, late, place, event, spans)
+    delays = time_ps > 0
+    place, event = place[delays], event[delays]
+    names = tuple(facts.capture.text(int(code)) for code in events.name[event])
+    return LateEvents(late.moment[place], late.call[place], time_ps[delays], names)
+
+
+def _span(late: _Late, chosen: Bools) -> tuple[int, int]:
+    """From the earliest moment since when one of some calls is late to the last of them."""
+    return int(late.since[chosen].min()), int(late.until[chosen].max())
+
+
+def _once(facts: StepFacts, rows: I64) -> Bools:
+    """Which of some host events do not lie in another one of them of the same name."""
+    events = facts.capture.host_events
+    same = dense_key(events.thread[rows], events.name[rows])
+    order = np.lexsort((-events.duration_ps[rows], events.start_ps[rows], same))
+    parts = intervals(events.start_ps[rows[order]], events.end_ps[rows[order]], same[order])
+    reach = running_end(parts)
+    inner = np.zeros(len(rows), bool)
+    inner[order[1:]] = (parts.group[1:] == parts.group[:-1]) & (parts.end_ps[1:] <= reach[:-1])
+    return ~inner
+
+
+def _filled_ps(
+    facts: StepFacts, late: _Late, place: I64, event: I64, spans: Mapping[int, tuple[int, int]]
+) -> I64:
+    """Time before a call that an event fills.
+
+    Of an event of another thread than the call's only what happens while the call's own thread
+    does nothing: it can't be waited for by a thread that is at work.
+
+    Args:
+        facts: The capture and what is known of it.
+        late: The calls.
+        place: The call of each pair.
+        event: The row of its event.
+        spans: First and last moment that counts, by thread.
+    """
+    events = facts.capture.host_events
+    begin = np.maximum(events.start_ps[event], late.since[place])
+    end = np.maximum(np.minimum(events.end_ps[event], late.until[place]), begin)
+    filled: I64 = end - begin
+    handed = events.thread[event] != late.thread[place]
+    for thread in np.unique(late.thread[place[handed]]).tolist():
+        mine = handed & (late.thread[place] == thread)
+        busy = _busy(facts, thread, *spans[thread])
+        filled[mine] -= covered_in_windows(busy, begin[mine], end[mine])
+    return filled
+
+
+def _busy(facts: StepFacts, thread: int, begin: int, end: int) -> Intervals:
+    """When a thread does anything but wait, as far as its events say between two moments.
+
+    What encloses the whole time (the loop of the thread) says it only where it is an execution.
+    """
+    capture, events = facts.capture, facts.capture.host_events
+    near = _near(facts, thread, begin, end)
+    loop = (events.start_ps[near] <= begin) & (events.end_ps[near] >= end)
+    works = ~loop | names_like(capture, events.name[near], DISPATCH)
+    works &= ~np.isin(near, facts.wait_rows)
+    return union(intervals(events.start_ps[near[works]], events.end_ps[near[works]]))
+
+
+def _near(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
+    """Events of a thread that reach into the time between two moments, without step markers."""
+    events = facts.capture.host_events
+    first, last = thread_bounds(facts.capture)
+    own = slice(int(first[thread]), int(last[thread]))
+    near = (events.start_ps[own] < end) & (events.end_ps[own] > begin)
+    return own.start + np.flatnonzero(near & (events.step_num[own] < 0))
 
 
 def _outermost(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
@@ -133,15 +226,9 @@ def _outermost(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
     Step markers and what encloses the whole time (the training loop itself) say nothing.
     """
     events = facts.capture.host_events
-    first, last = thread_bounds(facts.capture)
-    own = slice(int(first[thread]), int(last[thread]))
-    near = own.start + np.flatnonzero(
-        (events.start_ps[own] < end)
-        & (events.end_ps[own] > begin)
-        & ((events.start_ps[own] > begin) | (events.end_ps[own] < end))
-        & (events.step_num[own] < 0)
-        & (events.duration_ps[own] >= _LEAST_PS)
-    )
+    near = _near(facts, thread, begin, end)
+    inside = (events.start_ps[near] > begin) | (events.end_ps[near] < end)
+    near = near[inside & (events.duration_ps[near] >= _LEAST_PS)]
     reach = np.maximum.accumulate(np.append(begin, events.end_ps[near]))[:-1]
     found: I64 = near[events.end_ps[near] > reach] if len(near) else near
     return found

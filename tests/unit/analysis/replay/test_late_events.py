@@ -67,6 +67,51 @@ def test_an_event_before_one_call_also_delays_the_calls_of_other_threads_that_on
     assert (1, "next_batch", 80) in found
 
 
+def test_a_thread_that_is_given_its_work_is_late_by_what_the_giving_thread_did_first() -> None:
+    # No step marker; thread 1 has events of its own only from the moment it gets the execution.
+    events = [
+        E(10 * US, 80 * US, "next_batch", thread=0),
+        E(92 * US, 200 * US, "PjitFunction(step)", thread=0),
+        E(105 * US, 45 * US, "ExecuteHelper", thread=1),
+    ]
+    assert sorted(late([(120, 1)], events)) == [
+        (0, "ExecuteHelper", 15),
+        (0, "PjitFunction(step)", 13),
+        (0, "next_batch", 80),
+    ]
+
+
+def test_what_another_thread_does_while_the_launching_one_is_busy_delays_nothing() -> None:
+    events = [
+        E(10 * US, 80 * US, "next_batch", thread=0),
+        E(92 * US, 200 * US, "PjitFunction(step)", thread=0),
+        E(5 * US, 145 * US, "ExecuteHelper", thread=1),
+    ]
+    assert late([(120, 1)], events) == [(0, "ExecuteHelper", 115)]
+
+
+def test_an_idle_thread_that_waits_for_work_is_not_busy() -> None:
+    events = [
+        E(10 * US, 80 * US, "next_batch", thread=0),
+        E(92 * US, 200 * US, "PjitFunction(step)", thread=0),
+        E(0, 105 * US, "WaitForWork", thread=1),
+        E(105 * US, 45 * US, "ExecuteHelper", thread=1),
+    ]
+    assert (0, "next_batch", 80) in late([(120, 1)], events)
+
+
+def test_a_call_inside_one_of_the_same_name_counts_once() -> None:
+    events = [
+        E(10 * US, 20 * US, "next_batch"),
+        E(31 * US, 200 * US, "PjitFunction(step)"),
+        E(32 * US, 198 * US, "PjitFunction(step)"),
+    ]
+    # The second call is late by the inner one, which the first is late by too.
+    found = late([(100, 0), (200, 0)], events)
+    assert (0, "PjitFunction(step)", 69) in found
+    assert sum(t for call, _, t in found if call == 0) == 89
+
+
 def test_the_loop_around_it_all_says_nothing() -> None:
     events = [E(-500 * US, 2000 * US, "$train.py:12 main"), E(10 * US, 60 * US, "next_batch")]
     assert (0, "next_batch", 60) in late([(100, 0)], events)
