@@ -15,6 +15,7 @@ import numpy as np
 from explane.analysis.intervals import covered_in_windows, intervals, union
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.graph import StepGraph
+from explane.capture.model import I64, Kind
 
 _LATEST_RATIO: Final = 0.1
 """A wait may outlast the last kernel before the step by this share of the step's length."""
@@ -41,9 +42,10 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
         step: Graph of the step; its origin is the end of the last kernel before it.
     """
     capture = facts.capture
-    if not len(step.launches):
+    calls = _calls_of_work(facts, step)
+    if not len(calls):
         return None
-    first_call = int(capture.launches.start_ps[step.launches[0]])
+    first_call = int(capture.launches.start_ps[calls].min())
     end = int(capture.kernels.end_ps[step.kernels].max(initial=step.origin_ps))
     events = capture.host_events
     waits = facts.wait_rows[events.thread[facts.wait_rows] == facts.dispatch_thread]
@@ -57,3 +59,16 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
     window = np.array([step.origin_ps]), np.array([end])
     waited_ps = int(covered_in_windows(waited, *window)[0])
     return Readback(capture.text(int(events.name[longest])), end - step.origin_ps - waited_ps)
+
+
+def _calls_of_work(facts: StepFacts, step: StepGraph) -> I64:
+    """Rows of the step's calls without the copies that no instruction asks for.
+
+    Without step markers what is read back of a step counts to the one behind it, and the next
+    batch may be copied ahead: neither says that the host did not wait.
+    """
+    kernels = facts.capture.kernels
+    copies = np.isin(kernels.kind[step.kernels], (Kind.MEMCPY, Kind.MEMSET))
+    copies &= facts.attribution.instruction[step.kernels] < 0
+    calls = facts.join.kernel_launch[step.kernels[~copies]]
+    return calls[calls >= 0]

@@ -210,6 +210,30 @@ def test_a_host_that_waits_for_the_step_before_could_run_ahead_as_far_as_its_wor
     assert in_us(rows["readback PjRtBuffer::Await"])[0] == 140
 
 
+def test_copies_launched_before_the_wait_do_not_hide_it() -> None:
+    # As above; the copy that the host waits for counts to the step behind it, where no marker
+    # says otherwise, and the next batch is on its way.
+    events = [
+        E(50 * US, 54 * US, "PjRtBuffer::Await", thread=0),
+        E(105 * US, 45 * US, "next_batch", thread=0),
+        E(152 * US, 1 * US, "PjitFunction(step)", thread=0),
+        E(160 * US, 140 * US, "PjRtBuffer::Await", thread=0),
+    ]
+    copies = [
+        K(98 * US, 4 * US, "MemcpyD2H", call=3),
+        K(99 * US, 4 * US, "MemcpyH2D", call=4, stream=9),
+    ]
+    kernels = [k(160, 100, 1), k(260, 40, 2)]
+    launches = [*calls(150, 153), *calls(45, 48, first=3)]
+    _, _, rows = play(capture([*kernels, *copies], launches, events), 100 * US, 300 * US)
+    assert "readback PjRtBuffer::Await" in rows
+    # A kernel of the step that is launched before the wait does: the host ran ahead.
+    ahead = [*kernels, k(110, 10, 5)]
+    launches += calls(47, first=5)
+    _, _, rows = play(capture([*ahead, *copies], launches, events), 100 * US, 300 * US)
+    assert "readback PjRtBuffer::Await" not in rows
+
+
 def test_a_traced_host_may_be_late_because_of_the_tracer_by_an_unknown_part() -> None:
     kernels, launches = [k(10, 20, 1), k(110, 20, 2)], calls(0, 100)
     _, _, rows = play(capture(kernels, launches, n_python_events=900), 10 * US, 130 * US)
