@@ -15,10 +15,7 @@ from typing import Final
 
 from explane.analysis.investigation import Investigation
 from explane.analysis.lines.line_times import line_times
-from explane.analysis.overview import labelled_ops, overview
 from explane.capture.discover import discover
-from explane.capture.load import load_host
-from explane.capture.options import ReadOptions
 from explane.errors import CaptureError
 from explane.export.perfetto import write_perfetto
 from explane.export.pprof import write_pprof
@@ -32,7 +29,6 @@ from explane.report.annotate_text import to_text
 from explane.report.annotated import annotated
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
-from explane.report.overview import op_lines, overview_lines
 from explane.report.single_file import new_file, refuse_file
 from explane.report.write import (
     verdict_summary,
@@ -214,26 +210,6 @@ def annotate(
     with new_file(output, inputs, options.force) as stream:
         stream.write(text.encode("utf-8", "replace"))
     return Outcome((), investigation.partial, output)
-
-
-def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -> Outcome:
-    """What the files hold, in counts; with `options.show_ops` the time by labelled op.
-
-    Raises:
-        CaptureError: No host's capture can be used.
-    """
-    found = discover(captures)
-    lines: list[str] = []
-    partial_capture = False
-    for files in found.hosts:
-        with progress.stage(f"reading {files.host}"):
-            record = load_host(files, ReadOptions(short_events=False, python_events=False))
-        lines += overview_lines(overview(files.host, record))
-        if options.show_ops:
-            lines += op_lines(labelled_ops(record.main))
-        partial_capture |= record.main.partial or bool(record.xplane_problem)
-    lines += [f"not used: {item.path}: {item.reason}" for item in found.ignored]
-    return Outcome(tuple(lines), partial_capture)
 
 
 def check(folder: Path) -> CheckOutcome:

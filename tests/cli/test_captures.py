@@ -153,6 +153,29 @@ def test_info_reads_every_real_capture(name: str, capsys: Captured) -> None:
 
 
 @require_shared
+def test_info_counts_what_a_real_capture_holds(capsys: Captured) -> None:
+    """Numbers counted in the file by an independent walk through its protobuf."""
+    capture = str(capture_dir("real", "mi355x-te-attention"))
+    assert main(["info", capture]) in (0, 3)
+    shown = capsys.readouterr().out
+    assert "device events: 150 (130 compute, 20 memset)" in shown
+    assert "launches: 150, of graphs: 0" in shown
+    assert "host events: 1,692 on 2 threads; 59 of the Python tracer" in shown
+    assert "labelled op" not in shown
+
+
+@require_shared
+def test_time_by_labelled_op_reads_the_gpus_alone(capsys: Captured) -> None:
+    capture = str(capture_dir("real", "mi355x-te-attention"))
+    assert main(["info", capture, "--ops"]) in (0, 3)
+    lines = capsys.readouterr().out.splitlines()
+    assert "  launches and host events: not read with --ops" in lines
+    first = lines[lines.index("  time by labelled op:") + 1].split()
+    label = ["te_fused_attn_backward_ffi.18", "in", "program", "17"]
+    assert first == ["2.331", "ms", "19.2", "%", "25", *label]
+
+
+@require_shared
 @pytest.mark.parametrize("name", OTHER)
 @pytest.mark.parametrize("command", READING)
 def test_captures_of_others_are_told_apart(

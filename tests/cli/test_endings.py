@@ -30,7 +30,8 @@ def use_case(monkeypatch: pytest.MonkeyPatch) -> Fake:
             return does
 
         call = does if callable(does) and not isinstance(does, BaseException) else stand_in
-        monkeypatch.setattr(f"explane.app.{name}", call, raising=False)
+        place = "contents" if name == "info" else "app"
+        monkeypatch.setattr(f"explane.{place}.{name}", call, raising=False)
 
     return put
 
@@ -210,9 +211,9 @@ def test_signals_unwind_so_that_temporary_output_goes(
 
 _MANY_LINES = """
 import sys
-import explane.app as app
+import explane.contents as contents
 from explane.outcome import Outcome
-app.info = lambda *_: Outcome(tuple("line" for _ in range(100_000)))
+contents.info = lambda *_: Outcome(tuple("line" for _ in range(100_000)))
 from explane.cli.main import main
 sys.exit(main(["info", "x"]))
 """

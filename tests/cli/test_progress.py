@@ -14,7 +14,7 @@ from explane.progress import NULL
 
 _WORK = """
 import sys, time
-import explane.app as app
+import explane.contents as contents
 from explane.outcome import Outcome
 def work(captures, options, progress):
     with progress.stage("reading [red]host1[/red]", 100) as stage:
@@ -24,7 +24,7 @@ def work(captures, options, progress):
         with progress.stage("joining"):
             pass
     return Outcome(("done",))
-app.info = work
+contents.info = work
 from explane.cli.main import main
 sys.exit(main(["info", "x", *sys.argv[2:]]))
 """

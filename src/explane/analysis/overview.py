@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
-from explane.analysis.columns import id_column, text_column
 from explane.capture.model import Capture, HostCapture, Kind, Note
 
 
@@ -21,6 +19,16 @@ class DeviceOverview:
     duration_ps: int
     first_ps: int
     end_ps: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpTime:
+    """Kernels with one label: the program's id (-1 for none), the label (empty for none)."""
+
+    program_id: int
+    hlo_op: str
+    n_kernels: int
+    duration_ps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +97,22 @@ def overview(host: str, record: HostCapture) -> Overview:
     )
 
 
-def labelled_ops(capture: Capture) -> pl.DataFrame:
-    """Kernel time by the tracer's own label, most first; unlabelled kernels are one row.
-
-    Returns:
-        Columns program_id, hlo_op, n_kernels, duration_ps, ratio.
-    """
+def labelled_ops(capture: Capture) -> tuple[OpTime, ...]:
+    """Kernel time by the tracer's own label, most first; unlabelled kernels are one entry."""
     kernels = capture.kernels
-    kept = kernels.time_ok
-    frame = pl.DataFrame(
-        {
-            "program_id": kernels.program_id[kept],
-            "code": kernels.hlo_op[kept],
-            "duration_ps": kernels.duration_ps[kept],
-        }
-    )
-    sums = frame.group_by("program_id", "code").agg(
-        pl.len().cast(pl.Int64).alias("n_kernels"), pl.col("duration_ps").sum()
-    )
-    total = max(int(sums["duration_ps"].sum()), 1)
-    codes = sums["code"].to_numpy()
-    return sums.select(
-        id_column("program_id", sums["program_id"].to_numpy()),
-        text_column("hlo_op", codes, capture.strings),
-        "n_kernels",
-        "duration_ps",
-        (pl.col("duration_ps") / total).alias("ratio"),
-    ).sort("duration_ps", "program_id", "hlo_op", descending=[True, False, False])
+    rows = np.flatnonzero(kernels.time_ok)
+    program, code = kernels.program_id[rows], kernels.hlo_op[rows].astype(np.int64)
+    _, of_program = np.unique(program, return_inverse=True)
+    keys = of_program * (len(capture.strings) + 1) + code + 1
+    distinct, first, of_key = np.unique(keys, return_index=True, return_inverse=True)
+    n_kernels = np.bincount(of_key, minlength=len(distinct))
+    duration_ps = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(duration_ps, of_key, kernels.duration_ps[rows])
+    found = [
+        OpTime(int(program[at]), capture.text(int(code[at])), int(n), int(time_ps))
+        for at, n, time_ps in zip(first.tolist(), n_kernels, duration_ps, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda op: (-op.duration_ps, op.program_id, op.hlo_op)))
 
 
 def gpu_text(capture: Capture) -> str:

@@ -58,6 +58,7 @@ class EventTable:
         stats: The wanted stats that occur, by the name given to each.
         texts: Byte strings that text stats refer to.
         n_skipped: Events that were left out by their metadata id.
+        n_without: Events that were left out since they lack the required stat.
     """
 
     line: I32
@@ -68,6 +69,7 @@ class EventTable:
     stats: Mapping[str, StatColumn]
     texts: list[bytes]
     n_skipped: int = 0
+    n_without: int = 0
 
     def __len__(self) -> int:
         return len(self.metadata_id)
@@ -173,6 +175,7 @@ class _Decoder:
             {n: StatColumn(c.field[rows], c.value[rows]) for n, c in whole.stats.items()},
             whole.texts,
             whole.n_skipped,
+            len(whole) - len(rows) - int(np.count_nonzero(whole.aggregated)),
         )
 
     def _alike(self, sizes: I64) -> Rows:

@@ -97,7 +97,7 @@ def _refuse_foreign(main: Capture, options: ReadOptions, problem: str) -> None:
         found = refusal(main)
     else:
         reader = read_xplane if main.source == "xplane" else read_trace_json
-        complete = options.host_events and options.short_events
+        complete = options.host_planes and options.host_events and options.short_events
         found = refusal(main if complete else reader(main.path, ReadOptions()))
     if found is None:
         return

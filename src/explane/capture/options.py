@@ -21,6 +21,8 @@ class ReadOptions:
             (see `short_events`). They are counted either way.
         host_events: Keep host events other than launches. False leaves only launches (the table
             of host events is empty), which is enough to join kernels with their calls.
+        host_planes: Read the planes of the host. False leaves out launches and host events without
+            looking at them.
         programs: Keep the stored HLO modules.
         advance: Told, while a file is read, how many more of its bytes were used.
     """
@@ -28,5 +30,6 @@ class ReadOptions:
     python_events: bool = True
     short_events: bool = True
     host_events: bool = True
+    host_planes: bool = True
     programs: bool = True
     advance: Callable[[int], None] = field(default=_ignore, compare=False)

@@ -125,7 +125,7 @@ class PlaneReader:
                 self.called.append(called)
                 self.others.append(self._without(short, others, counts) if short else others)
                 counts.n_aggregated += int(np.count_nonzero(events.aggregated))
-                counts.n_left_out += events.n_skipped
+                counts.n_left_out += events.n_skipped + events.n_without
                 counts.n_python_events += events.n_skipped
             places = self._places("thread", lines)
             for table, first in zip(tables, firsts, strict=True):

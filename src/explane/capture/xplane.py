@@ -166,7 +166,8 @@ class _Reader:
         if device:
             self._read_device(plane, int(device.group(1)))
         elif plane.name in _HOST_PLANES:
-            self.planes.read_host(plane)
+            if self.options.host_planes:
+                self.planes.read_host(plane)
         elif plane.name == _METADATA_PLANE:
             self._read_programs(plane)
         elif plane.name == _SESSION_PLANE:

@@ -9,9 +9,10 @@ from explane.cli.shared import JOBS, OPS, Call, Captures, command
 def info(captures: Captures, call: Call) -> int:
     """Show what the files hold.
 
-    Hosts, GPUs, streams, programs, counts, and what the reader noticed.
+    Hosts, GPUs, streams, programs, counts, and what the reader noticed. With --ops only the GPUs'
+    side is read.
     """
-    from explane.app import info as use_case
+    from explane.contents import info as use_case
 
     options = call.options()
     return call.finish(call.run(lambda progress: use_case(captures, options, progress)))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-import polars as pl
-
-from explane.analysis.overview import Overview
+from explane.analysis.overview import OpTime, Overview
+from explane.capture.model import MISSING
 from explane.report.text import shortened, visible
 from explane.units import format_count, format_ps, format_ratio
 
 _MOST_OPS: Final = 40
 
 
-def overview_lines(found: Overview) -> list[str]:
-    """One process's files in counts."""
+def overview_lines(found: Overview, host_read: bool = True) -> list[str]:
+    """One process's files in counts.
+
+    Args:
+        found: The counts.
+        host_read: Whether the planes of the host were read.
+    """
     kinds = ", ".join(f"{format_count(n)} {kind}" for kind, n in found.n_by_kind.items())
     n_kernels = sum(found.n_by_kind.values())
     lines = [
@@ -33,7 +38,16 @@ def overview_lines(found: Overview) -> list[str]:
             f"{device.n_streams} streams, {format_ps(device.duration_ps)} of kernel time in a "
             f"window of {format_ps(window)}"
         )
-    lines += [
+    lines += _host_lines(found) if host_read else ["  launches and host events: not read with --ops"]
+    lines.append(f"  stored programs: {format_count(found.n_programs)}")
+    if found.n_json_kernels is not None:
+        lines.append(f"  device events in the JSON: {format_count(found.n_json_kernels)}")
+    lines += [f"  note: {note.text}" for note in found.notes]
+    return lines
+
+
+def _host_lines(found: Overview) -> list[str]:
+    return [
         (
             f"  launches: {format_count(found.n_launches)}, of graphs: "
             f"{format_count(found.n_graph_launches)}"
@@ -42,24 +56,20 @@ def overview_lines(found: Overview) -> list[str]:
             f"  host events: {format_count(found.n_host_events)} on {found.n_threads} "
             f"threads; {format_count(found.n_python_events)} of the Python tracer"
         ),
-        f"  stored programs: {format_count(found.n_programs)}",
     ]
-    if found.n_json_kernels is not None:
-        lines.append(f"  device events in the JSON: {format_count(found.n_json_kernels)}")
-    lines += [f"  note: {note.text}" for note in found.notes]
-    return lines
 
 
-def op_lines(ops: pl.DataFrame) -> list[str]:
+def op_lines(ops: Sequence[OpTime]) -> list[str]:
     """Time by the tracer's own label, most first."""
     lines = ["  time by labelled op:"]
-    for row in ops.head(_MOST_OPS).iter_rows(named=True):
-        label = shortened(visible(row["hlo_op"]), 60) if row["hlo_op"] else "(no label)"
-        where = f" in program {row['program_id']}" if row["program_id"] is not None else ""
+    total_ps = max(sum(op.duration_ps for op in ops), 1)
+    for op in ops[:_MOST_OPS]:
+        label = shortened(visible(op.hlo_op), 60) if op.hlo_op else "(no label)"
+        where = f" in program {op.program_id}" if op.program_id != MISSING else ""
         lines.append(
-            f"  {format_ps(row['duration_ps']):>12}  {format_ratio(row['ratio']):>7}  "
-            f"{format_count(row['n_kernels']):>9}  {label}{where}"
+            f"  {format_ps(op.duration_ps):>12}  {format_ratio(op.duration_ps / total_ps):>7}  "
+            f"{format_count(op.n_kernels):>9}  {label}{where}"
         )
-    if ops.height > _MOST_OPS:
-        lines.append(f"  and {format_count(ops.height - _MOST_OPS)} more")
+    if len(ops) > _MOST_OPS:
+        lines.append(f"  and {format_count(len(ops) - _MOST_OPS)} more")
     return lines
