@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from explane.progress import NULL, Progress
 from explane.report.annotate_html import to_page
 from explane.report.annotate_text import to_text
 from explane.report.annotated import annotated
+from explane.report.charts.render import Convert, converted
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.single_file import new_file, refuse_file
@@ -70,15 +72,27 @@ def investigate(
 
 
 def report(
-    captures: Sequence[str], output: Path, options: Options, progress: Progress = NULL
+    captures: Sequence[str],
+    output: Path,
+    options: Options,
+    progress: Progress = NULL,
+    convert: Convert = converted,
 ) -> Outcome:
     """The main job: a report of all steps, written to a folder.
+
+    Args:
+        captures: As for `investigate`.
+        output: The folder.
+        options: Choices.
+        progress: Told what is being done.
+        convert: Makes Vega and SVG of the charts' descriptions.
 
     Raises:
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    return _written(captures, output, options, progress, full, write_report)
+    write = partial(write_report, convert=convert)
+    return _written(captures, output, options, progress, full, write)
 
 
 def attribute(
@@ -111,7 +125,11 @@ def verdict(
 
 
 def compare(
-    captures: tuple[str, str], output: Path, options: Options, progress: Progress = NULL
+    captures: tuple[str, str],
+    output: Path,
+    options: Options,
+    progress: Progress = NULL,
+    convert: Convert = converted,
 ) -> Outcome:
     """Two captures of the same work side by side, written to a folder.
 
@@ -120,6 +138,7 @@ def compare(
         output: The folder.
         options: Choices, the same for both.
         progress: Told what is being done.
+        convert: Makes Vega and SVG of the charts' descriptions.
 
     Raises:
         CaptureError: A capture can't be used, or they are not of the same work.
@@ -139,7 +158,7 @@ def compare(
         remedy = "compare captures of the same program"
         raise CaptureError(captures[1], comparison.refusal, remedy, "not-comparable")
     with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
-        lines = write_comparison(comparison, folder)
+        lines = write_comparison(comparison, folder, convert)
     return Outcome(lines, comparison.partial, output)
 
 
@@ -221,8 +240,16 @@ def check(folder: Path) -> CheckOutcome:
     return check_report(folder)
 
 
-def demo(output: Path, options: Options, progress: Progress = NULL) -> Outcome:
+def demo(
+    output: Path, options: Options, progress: Progress = NULL, convert: Convert = converted
+) -> Outcome:
     """The report of a simulated 4-GPU training step with command buffers.
+
+    Args:
+        output: The folder.
+        options: Choices.
+        progress: Told what is being done.
+        convert: Makes Vega and SVG of the charts' descriptions.
 
     Raises:
         UsageError: The output can't be written.
@@ -235,7 +262,7 @@ def demo(output: Path, options: Options, progress: Progress = NULL) -> Outcome:
             run = demo_capture(Path(folder))
         sources = Path(folder) / "source"
         chosen = replace(options, source_dir=sources) if sources.is_dir() else options
-        outcome = report([str(run)], output, chosen, progress)
+        outcome = report([str(run)], output, chosen, progress, convert)
     return replace(outcome, lines=(SIMULATED_NOTE, *outcome.lines))
 
 

@@ -166,7 +166,7 @@ def test_options_reach_the_use_case(use_case: Fake, tmp_path: Path) -> None:
     words = "report a b -o out --user-re mine --program 7 --program -3 --gpu H200 --jobs 2"
     words += f" --peak-flops 1e15 --peak-bandwidth 2e12 --no-source --source {tmp_path} --force"
     assert main(words.split()) == 0
-    captures, output, options, _progress = seen
+    captures, output, options, _progress, _convert = seen
     assert captures == ["a", "b"]
     assert output == Path("out")
     assert options.user_re == "mine"

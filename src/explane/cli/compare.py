@@ -25,7 +25,11 @@ def compare(before: Before, after: After, call: Call, output: Output = Path("com
     and vanished work; and which predictions made on A came true in B. Operations are matched by
     op_name, line and structure. Captures of different work are refused.
     """
-    from explane.app import compare as use_case
+    from explane.report.charts.process import converter_process
 
-    options, captures = call.options(), (before, after)
-    return call.finish(call.run(lambda progress: use_case(captures, output, options, progress)))
+    with converter_process() as convert:
+        from explane.app import compare as use_case
+
+        options, captures = call.options(), (before, after)
+        inputs = captures, output, options
+        return call.finish(call.run(lambda progress: use_case(*inputs, progress, convert)))

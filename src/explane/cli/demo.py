@@ -13,7 +13,10 @@ def demo(call: Call, output: Output = Path("demo-report")) -> int:
 
     A small GPT on 4 GPUs with command buffers, simulated; the report says so.
     """
-    from explane.app import demo as use_case
+    from explane.report.charts.process import converter_process
 
-    options = call.options()
-    return call.finish(call.run(lambda progress: use_case(output, options, progress)))
+    with converter_process() as convert:
+        from explane.app import demo as use_case
+
+        options = call.options()
+        return call.finish(call.run(lambda progress: use_case(output, options, progress, convert)))

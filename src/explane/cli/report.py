@@ -23,7 +23,11 @@ def report(captures: Captures, call: Call, output: Output = Path("explane-report
 
     Reads the capture, never writes into its folder, and sends nothing anywhere.
     """
-    from explane.app import report as use_case
+    from explane.report.charts.process import converter_process
 
-    options = call.options()
-    return call.finish(call.run(lambda progress: use_case(captures, output, options, progress)))
+    with converter_process() as convert:
+        from explane.app import report as use_case
+
+        options = call.options()
+        inputs = captures, output, options
+        return call.finish(call.run(lambda progress: use_case(*inputs, progress, convert)))

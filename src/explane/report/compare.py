@@ -8,7 +8,7 @@ import polars as pl
 
 from explane.analysis.compare.compare import Comparison
 from explane.report.charts.compare import line_chart, step_chart
-from explane.report.charts.render import to_svg, to_vega
+from explane.report.charts.render import Convert, converted
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import Written
 from explane.report.document import Document, spans
@@ -56,12 +56,15 @@ def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
     return Document("Two captures compared", subtitle, compared_glance(context), sections)
 
 
-def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str, ...]:
+def write_comparison(
+    comparison: Comparison, folder: OutputFolder, convert: Convert = converted
+) -> tuple[str, ...]:
     """Writes compare.md, compare.html, summary.txt, claims.json, tables and pictures.
 
     Args:
         comparison: Two captures side by side.
         folder: Where to; it must have been entered.
+        convert: Makes Vega and SVG of the charts' descriptions.
 
     Returns:
         The summary as lines for a terminal.
@@ -72,17 +75,19 @@ def write_comparison(comparison: Comparison, folder: OutputFolder) -> tuple[str,
     tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
     record = Written()
     record.tables = write_tables(folder, tables, {stem: f"tables/{stem}" for stem in tables})
-    charts = _charts(tables)
-    for stem, chart in charts.items():
+    described = _charts(tables)
+    drawn = convert([(description, True) for description in described.values()])
+    charts = dict(zip(described, drawn, strict=True))
+    for stem, (_, svg) in charts.items():
         name = f"pictures/{stem}.svg"
-        folder.write_text(name, to_svg(chart))
+        folder.write_text(name, svg)
         record.files[name] = file_digest(folder.file(name))
     book = ClaimBook(tables)
     document = build_comparison(book, charts.keys())
     summary = (*document.summary, *document.sections[0].blocks)
     record.texts["compare.md"] = to_markdown(document)
     record.texts["summary.txt"] = to_plain_text(document.title, summary)
-    page = to_html(document, PageCharts({stem: to_vega(chart) for stem, chart in charts.items()}))
+    page = to_html(document, PageCharts({stem: vega for stem, (vega, _) in charts.items()}))
     folder.write_text("compare.html", page)
     record.page = read_page("compare.html", page)
     write_texts(folder, record, book)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from explane.report.charts.budget import budget_chart, steps_chart
 from explane.report.charts.lanes import hosts_shown
-from explane.report.charts.page_swimlanes import page_swimlanes
+from explane.report.charts.page_swimlanes import page_swimlanes, windowed
 from explane.report.charts.ranking import lines_chart
-from explane.report.charts.render import to_svg, to_vega
+from explane.report.charts.render import Convert, converted
 from explane.report.charts.roofline import roofline_chart, roofline_points
 from explane.report.charts.scopes import scopes_chart
 from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
@@ -23,35 +23,64 @@ _BY_GPU: Final = ("roofline", "step_budgets", "streams", "swimlane")
 
 
 @dataclass(frozen=True, slots=True)
+class Described:
+    """Charts of a report before they are drawn.
+
+    Attributes:
+        pictures: Vega-Lite by stem.
+        swimlanes: What the page needs for those of each host.
+        pixel_ps: Time of one pixel of the swimlanes; 0 without them.
+    """
+
+    pictures: Mapping[str, Mapping[str, object]]
+    swimlanes: Sequence[Mapping[str, Any]] = ()
+    pixel_ps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Drawings:
     """Pictures of a report.
 
     Attributes:
         pictures: SVG by stem.
         page: What the page draws.
-        pixel_ps: Time of one pixel of the swimlanes; 0 without them.
     """
 
     pictures: Mapping[str, str]
     page: PageCharts
-    pixel_ps: int
 
 
-def draw(tables: Mapping[str, pl.DataFrame]) -> Drawings:
-    """Draws whatever the tables have rows for.
+def describe(tables: Mapping[str, pl.DataFrame]) -> Described:
+    """Describes whatever the tables have rows for, where pictures can be drawn at all.
 
     Args:
         tables: Written tables by file stem.
     """
-    described = {} if why_not_drawable() else descriptions(tables)
-    pictures = {stem: to_svg(description) for stem, description in described.items()}
-    charts = {stem: to_vega(d) for stem, d in described.items() if stem != SWIMLANES}
-    if SWIMLANES not in described:
-        return Drawings(pictures, PageCharts(charts), 0)
+    pictures = {} if why_not_drawable() else descriptions(tables)
+    if SWIMLANES not in pictures:
+        return Described(pictures)
     events = tables["swimlane"]
-    hosts = hosts_shown(events)
-    lanes = [page_swimlanes(events.filter(pl.col("host") == host)) for host in hosts]
-    return Drawings(pictures, PageCharts(charts, lanes), pixel_ps(events))
+    hosts = [events.filter(pl.col("host") == host) for host in hosts_shown(events)]
+    return Described(pictures, [page_swimlanes(host) for host in hosts], pixel_ps(events))
+
+
+def draw(charts: Described, convert: Convert = converted) -> Drawings:
+    """Draws what is described.
+
+    Args:
+        charts: Result of `describe`.
+        convert: Makes Vega and SVG of descriptions.
+    """
+    wanted = [(description, True) for description in charts.pictures.values()]
+    wanted += [(lanes["vega"], False) for lanes in charts.swimlanes]
+    done = convert(wanted)
+    drawn = dict(zip(charts.pictures, done, strict=False))
+    vega = {stem: vega for stem, (vega, _) in drawn.items() if stem != SWIMLANES}
+    swimlanes = [
+        {**lanes, "vega": windowed(vega)}
+        for lanes, (vega, _) in zip(charts.swimlanes, done[len(drawn) :], strict=True)
+    ]
+    return Drawings({stem: svg for stem, (_, svg) in drawn.items()}, PageCharts(vega, swimlanes))
 
 
 def descriptions(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, object]]:

@@ -19,6 +19,7 @@ from explane.report.build import (
     report_tables,
     verdict_blocks,
 )
+from explane.report.charts.render import Convert, converted
 from explane.report.claims import ClaimBook
 from explane.report.claims_file import TableFile, Written
 from explane.report.drawable import why_not_drawable
@@ -36,7 +37,10 @@ VERDICT_TABLES = ("rows", "steps", "streams", "idle")
 
 
 def write_report(
-    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+    investigation: Investigation,
+    folder: OutputFolder,
+    options: Options | None = None,
+    convert: Convert = converted,
 ) -> tuple[str, ...]:
     """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
 
@@ -44,6 +48,7 @@ def write_report(
         investigation: All results.
         folder: Where to; it must have been entered.
         options: Source folder and whether source lines may be quoted.
+        convert: Makes Vega and SVG of the charts' descriptions.
 
     Returns:
         The summary as lines for a terminal.
@@ -51,32 +56,32 @@ def write_report(
     Raises:
         OSError: When a file can't be written.
     """
-    from explane.report.drawings import draw  # only here are pictures drawn
+    from explane.report.drawings import describe, draw  # only here are pictures drawn
 
     not_drawn = why_not_drawable()
     if not_drawn:
         left_out = (*investigation.not_analysed, NotAnalysed("pictures", not_drawn))
         investigation = replace(investigation, not_analysed=left_out)
     tables = report_tables(investigation, options or Options())
-    record = Written()
-    places = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
+    charts = describe(tables)
     with ThreadPoolExecutor(1) as pool:
-        drawn = pool.submit(draw, tables)
+        drawn = pool.submit(draw, charts, convert)
+        record, book = Written(), ClaimBook(tables)
+        places = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
         record.tables = write_tables(folder, tables, {s: f"{p}/{s}" for s, p in places.items()})
+        for name in _write_programs(investigation.programs, folder, "attribution/"):
+            record.files[name] = folder.digest(name)
+        document = build_report(book, charts.pictures.keys(), charts.pixel_ps)
+        summary = (*document.summary, *document.sections[0].blocks)
+        record.texts["report.md"] = to_markdown(document)
+        record.texts["summary.txt"] = to_plain_text(document.title, summary)
+        title, blocks = attribution_summary(book)
+        record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
         drawings = drawn.result()
-    for name in _write_programs(investigation.programs, folder, "attribution/"):
-        record.files[name] = folder.digest(name)
-    book = ClaimBook(tables)
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
         record.files[name] = folder.digest(name)
-    document = build_report(book, drawings.pictures.keys(), drawings.pixel_ps)
-    summary = (*document.summary, *document.sections[0].blocks)
-    record.texts["report.md"] = to_markdown(document)
-    record.texts["summary.txt"] = to_plain_text(document.title, summary)
-    title, blocks = attribution_summary(book)
-    record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
     page = to_html(document, drawings.page)
     folder.write_text("report.html", page)
     record.page = read_page("report.html", page)

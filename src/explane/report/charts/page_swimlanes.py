@@ -24,7 +24,6 @@ from explane.report.charts.lanes import (
     underlines,
     window,
 )
-from explane.report.charts.render import to_vega
 from explane.report.charts.theme import WIDTH, ChartData, op_key, themed
 from explane.report.text import visible
 
@@ -48,8 +47,9 @@ def page_swimlanes(events: pl.DataFrame) -> dict[str, Any]:
         events: `swimlane` table of one host, with rows.
 
     Returns:
-        `vega` (description whose data set `events` is empty), `window` and `unit` of the axis,
-        `lanes`, `kinds`, `strings` (texts by code) and `events` (columns; codes or picoseconds).
+        `vega` (a Vega-Lite description whose data set `events` is empty; it is to be compiled
+        and `windowed`), `window` and `unit` of the axis, `lanes`, `kinds`, `strings` (texts by
+        code) and `events` (columns; codes or picoseconds).
     """
     start_ps, end_ps = window(events)
     unit = axis_unit(end_ps - start_ps)
@@ -57,7 +57,7 @@ def page_swimlanes(events: pl.DataFrame) -> dict[str, Any]:
     lanes = lane_order(inside)[:MOST_LANES]
     shown = _fewer(_with_source(inside.filter(pl.col("lane").is_in(lanes))), end_ps - start_ps)
     return {
-        "vega": _windowed(_description(lanes, gpu_lanes(inside, lanes), (start_ps, end_ps), unit)),
+        "vega": _description(lanes, gpu_lanes(inside, lanes), (start_ps, end_ps), unit),
         "window": [start_ps, end_ps],
         "unit": {"name": unit.name, "size_ps": unit.size_ps},
         "lanes": lanes,
@@ -137,9 +137,8 @@ def _description(
     return themed({"layer": layers, "params": view, **size}, data)
 
 
-def _windowed(description: dict[str, object]) -> dict[str, Any]:
-    """Compiled Vega whose time axis shows the part in view, whatever the events are."""
-    vega = to_vega(description)
+def windowed(vega: dict[str, Any]) -> dict[str, Any]:
+    """The compiled Vega, its time axis on the part in view, whatever the events are."""
     bars_data = next(m["from"]["data"] for m in vega["marks"] if m["name"] == "layer_1_marks")
     (axis,) = [scale for scale in vega["scales"] if scale["name"] == "x"]
     axis["domain"] = [{"signal": "view_from"}, {"signal": "view_to"}]
