@@ -57,7 +57,7 @@ def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> Hos
 
 def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:
     """The attribution of one process."""
-    record = _read(files, ReadOptions(short_events=False, python_events=False), progress)
+    record = _read(files, ReadOptions(short_events=False), progress)
     return HostResult(investigate_attribution(record, options, progress), identify(record))
 
 

@@ -16,7 +16,7 @@ from explane.report.drawable import why_not_drawable
 from explane.report.factcheck.page import read_page
 from explane.report.html import PageCharts, to_html
 from explane.report.markdown import to_markdown
-from explane.report.output import OutputFolder, file_digest
+from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
 from explane.report.sections.comparison import (
     changed_work,
@@ -29,8 +29,9 @@ from explane.report.sections.comparison import (
     predictions,
 )
 from explane.report.sections.context import Context
+from explane.report.table_files import tables_written
 from explane.report.tables import written
-from explane.report.write import write_tables, write_texts
+from explane.report.write import write_texts
 
 
 def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
@@ -73,17 +74,18 @@ def write_comparison(
         OSError: When a file can't be written.
     """
     tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
-    record = Written()
-    record.tables = write_tables(folder, tables, {stem: f"tables/{stem}" for stem in tables})
-    described = _charts(tables)
-    drawn = convert([(description, True) for description in described.values()])
+    record, book = Written(), ClaimBook(tables)
+    places = {stem: f"tables/{stem}" for stem in tables}
+    with tables_written(folder, tables, places) as pending:
+        described = _charts(tables)
+        drawn = convert([(description, True) for description in described.values()])
+        document = build_comparison(book, described.keys())
+        record.tables = {stem: table.result() for stem, table in pending.items()}
     charts = dict(zip(described, drawn, strict=True))
     for stem, (_, svg) in charts.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
-        record.files[name] = file_digest(folder.file(name))
-    book = ClaimBook(tables)
-    document = build_comparison(book, charts.keys())
+        record.files[name] = folder.digest(name)
     summary = (*document.summary, *document.sections[0].blocks)
     record.texts["compare.md"] = to_markdown(document)
     record.texts["summary.txt"] = to_plain_text(document.title, summary)

@@ -38,7 +38,8 @@ def overview_lines(found: Overview, host_read: bool = True) -> list[str]:
             f"{device.n_streams} streams, {format_ps(device.duration_ps)} of kernel time in a "
             f"window of {format_ps(window)}"
         )
-    lines += _host_lines(found) if host_read else ["  launches and host events: not read with --ops"]
+    not_read = "  launches and host events: not read with --ops"
+    lines += _host_lines(found) if host_read else [not_read]
     lines.append(f"  stored programs: {format_count(found.n_programs)}")
     if found.n_json_kernels is not None:
         lines.append(f"  device events in the JSON: {format_count(found.n_json_kernels)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import orjson
@@ -21,7 +21,7 @@ from explane.report.build import (
 )
 from explane.report.charts.render import Convert, converted
 from explane.report.claims import ClaimBook
-from explane.report.claims_file import TableFile, Written
+from explane.report.claims_file import Written
 from explane.report.drawable import why_not_drawable
 from explane.report.factcheck.page import read_page
 from explane.report.facts import fact_tables
@@ -30,7 +30,8 @@ from explane.report.html import to_html
 from explane.report.markdown import to_markdown
 from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
-from explane.report.tables import column_kinds, write_csv, write_parquet, written
+from explane.report.table_files import tables_written
+from explane.report.tables import written
 
 VERDICT_TABLES = ("rows", "steps", "streams", "idle")
 """Tables that `verdict -o` writes as CSV; `skip` is written as JSON."""
@@ -64,11 +65,11 @@ def write_report(
         investigation = replace(investigation, not_analysed=left_out)
     tables = report_tables(investigation, options or Options())
     charts = describe(tables)
-    with ThreadPoolExecutor(1) as pool:
+    record, book = Written(), ClaimBook(tables)
+    folders = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
+    places = {stem: f"{inside}/{stem}" for stem, inside in folders.items()}
+    with ThreadPoolExecutor(1) as pool, tables_written(folder, tables, places) as pending:
         drawn = pool.submit(draw, charts, convert)
-        record, book = Written(), ClaimBook(tables)
-        places = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
-        record.tables = write_tables(folder, tables, {s: f"{p}/{s}" for s, p in places.items()})
         for name in _write_programs(investigation.programs, folder, "attribution/"):
             record.files[name] = folder.digest(name)
         document = build_report(book, charts.pictures.keys(), charts.pixel_ps)
@@ -78,6 +79,7 @@ def write_report(
         title, blocks = attribution_summary(book)
         record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
         drawings = drawn.result()
+        record.tables = {stem: table.result() for stem, table in pending.items()}
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
@@ -105,11 +107,12 @@ def write_attribution(
     tables = report_tables(investigation, options or Options())
     record = Written()
     stems = [stem for stem in ATTRIBUTION_TABLES if stem in tables]
-    record.tables = write_tables(folder, tables, {s: s for s in stems}, parquet=False)
-    for name in _write_programs(investigation.programs, folder, ""):
-        record.files[name] = folder.digest(name)
-    book = ClaimBook({stem: tables[stem] for stem in record.tables})
-    title, blocks = attribution_summary(book)
+    with tables_written(folder, tables, {s: s for s in stems}, parquet=False) as pending:
+        for name in _write_programs(investigation.programs, folder, ""):
+            record.files[name] = folder.digest(name)
+        book = ClaimBook({stem: tables[stem] for stem in stems})
+        title, blocks = attribution_summary(book)
+        record.tables = {stem: table.result() for stem, table in pending.items()}
     record.texts["summary.txt"] = to_plain_text(title, blocks)
     write_texts(folder, record, book)
     return plain_lines(blocks)
@@ -129,13 +132,16 @@ def write_verdict(
         The verdict as lines for a terminal.
     """
     del options
-    for stem in VERDICT_TABLES:
-        if stem in investigation.tables:
-            write_csv(written(investigation.tables[stem]), folder.file(f"{stem}.csv"))
-    rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
-    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
-    return verdict_summary(investigation)
+    stems = [stem for stem in VERDICT_TABLES if stem in investigation.tables]
+    tables = {stem: written(investigation.tables[stem]) for stem in stems}
+    with tables_written(folder, tables, {s: s for s in stems}, parquet=False) as pending:
+        rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
+        style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
+        lines = verdict_summary(investigation)
+        for table in pending.values():
+            table.result()
+    return lines
 
 
 def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
@@ -147,40 +153,6 @@ def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
     tables = {**investigation.tables, **fact_tables(investigation)}
     book = ClaimBook({stem: written(frame) for stem, frame in tables.items()})
     return plain_lines(verdict_blocks(book))
-
-
-def write_tables(
-    folder: OutputFolder,
-    tables: Mapping[str, pl.DataFrame],
-    places: Mapping[str, str],
-    parquet: bool = True,
-) -> dict[str, TableFile]:
-    """Writes tables; what claims.json records of them. Files are hashed beside the writing.
-
-    Args:
-        folder: Where to.
-        tables: Tables in their written form, by stem.
-        places: The tables to write: path inside the folder, without suffix, by stem.
-        parquet: Whether each is written as Parquet too.
-    """
-    digests: dict[str, Future[str]] = {}
-    with ThreadPoolExecutor(1) as pool:
-        for stem, place in places.items():
-            write_csv(tables[stem], folder.file(f"{place}.csv"))
-            digests[f"{place}.csv"] = pool.submit(folder.digest, f"{place}.csv")
-            if parquet:
-                write_parquet(tables[stem], folder.file(f"{place}.parquet"))
-                digests[f"{place}.parquet"] = pool.submit(folder.digest, f"{place}.parquet")
-    return {
-        stem: TableFile(
-            file=f"{place}.csv",
-            parquet=f"{place}.parquet" if parquet else "",
-            sha256=digests[f"{place}.csv"].result(),
-            parquet_sha256=digests[f"{place}.parquet"].result() if parquet else "",
-            columns=column_kinds(tables[stem]),
-        )
-        for stem, place in places.items()
-    }
 
 
 def _write_programs(

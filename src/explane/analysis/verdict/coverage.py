@@ -17,7 +17,7 @@ from explane.analysis.steps.host_events import names_like
 from explane.analysis.steps.keys import dense_key
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
-from explane.analysis.verdict.latency import Latency
+from explane.analysis.verdict.latency import median_t_l_ps
 from explane.capture.host_names import DISPATCH, EXECUTE
 from explane.capture.model import I64, Bools, Capture, NoteKind
 from explane.units import PS_PER_MS, format_count, format_ps, format_ratio
@@ -37,9 +37,7 @@ _LIMITS: Final = (2 * 1024 * 1024, 4 * 1024 * 1024)
 _AFTER_PS: Final = PS_PER_MS
 
 
-def coverage_problems(
-    capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency
-) -> list[str]:
+def coverage_problems(capture: Capture, join: LaunchJoin, steps: Steps) -> list[str]:
     """Reasons why the capture can't carry a verdict, the gravest first; empty when it can."""
     if not capture.kernels.time_ok.any():
         return [*_messages(capture), _no_kernels(capture, join)]
@@ -51,7 +49,7 @@ def coverage_problems(
         _executions_without_work(capture, join),
         _dispatch_after_last_kernel(capture, join),
         _uneven_graphs(capture, join, steps),
-        _clocks(latency),
+        _clocks(capture, join),
         _negligible_work(capture, steps),
     )
     return [text for found in finders for text in found]
@@ -212,11 +210,12 @@ def _uneven_graphs(capture: Capture, join: LaunchJoin, steps: Steps) -> Iterator
         )
 
 
-def _clocks(latency: Latency) -> Iterator[str]:
-    if latency.clocks_distrusted:
+def _clocks(capture: Capture, join: LaunchJoin) -> Iterator[str]:
+    median = median_t_l_ps(capture, join)
+    if median < 0:
         yield (
             "host and GPU clocks don't agree: most kernels start before their launch call"
-            f" (median {format_ps(latency.median_t_l_ps)})"
+            f" (median {format_ps(median)})"
         )
 
 

@@ -49,16 +49,16 @@ class Latency:
     n_negative: int
     floor_is_borrowed: bool
 
-    @property
-    def median_t_l_ps(self) -> int:
-        """Lower median of the raw launch-to-start times of launches; 0 without any."""
-        values = np.sort(self.raw_t_l_ps[self.first])
-        return int(values[(len(values) - 1) // 2]) if len(values) else 0
 
-    @property
-    def clocks_distrusted(self) -> bool:
-        """True when most kernels start before they are launched."""
-        return self.median_t_l_ps < 0
+def median_t_l_ps(capture: Capture, join: LaunchJoin) -> int:
+    """Lower median of the raw launch-to-start times of launches; 0 without any.
+
+    Where it is negative, most kernels start before they are launched: the clocks don't agree.
+    """
+    _, first, raw = _since_call(capture, join)
+    values = raw[first]
+    middle = (len(values) - 1) // 2
+    return int(np.partition(values, middle)[middle]) if len(values) else 0
 
 
 def launch_latency(capture: Capture, join: LaunchJoin, *, whole_device: bool = False) -> Latency:
@@ -70,32 +70,37 @@ def launch_latency(capture: Capture, join: LaunchJoin, *, whole_device: bool = F
         whole_device: Take the floor only from launches that met an idle device: a kernel on a
             stream that had run dry may still wait for another stream.
     """
-    kernels, launches = capture.kernels, capture.launches
-    has = (join.kernel_launch >= 0) & kernels.time_ok
-    first = np.zeros(len(kernels), dtype=bool)
-    first[join.first_kernel[join.first_kernel >= 0]] = True
-    raw = np.zeros(len(kernels), dtype=np.int64)
-    call = np.zeros(len(kernels), dtype=np.int64)
-    of = join.kernel_launch[has]
-    raw[has] = kernels.start_ps[has] - launches.start_ps[of]
-    call[has] = np.maximum(launches.duration_ps[of], 0)
+    has, first, raw = _since_call(capture, join)
+    call = np.zeros(len(raw), dtype=np.int64)
+    call[has] = np.maximum(capture.launches.duration_ps[join.kernel_launch[has]], 0)
     t_l = np.maximum(raw, 0)
     call = np.minimum(call, t_l)
     rest = t_l - call
-    dry = first & has & _was_dry(capture, join, whole_device=whole_device)
-    floor, borrowed = _floors(capture, join, first & has, dry, rest)
+    dry = first & _was_dry(capture, join, whole_device=whole_device)
+    floor, borrowed = _floors(capture, join, first, dry, rest)
     floor = np.minimum(floor, rest)
     return Latency(
         has_launch=has,
-        first=first & has,
+        first=first,
         t_l_ps=t_l,
         call_ps=call,
         floor_ps=floor,
         queue_ps=rest - floor,
         raw_t_l_ps=raw,
-        n_negative=int((raw[first & has] < 0).sum()),
+        n_negative=int((raw[first] < 0).sum()),
         floor_is_borrowed=borrowed,
     )
+
+
+def _since_call(capture: Capture, join: LaunchJoin) -> tuple[Bools, Bools, I64]:
+    """`has_launch`, `first` and `raw_t_l_ps` of `Latency`."""
+    kernels, launches = capture.kernels, capture.launches
+    has = (join.kernel_launch >= 0) & kernels.time_ok
+    first = np.zeros(len(kernels), dtype=bool)
+    first[join.first_kernel[join.first_kernel >= 0]] = True
+    raw = np.zeros(len(kernels), dtype=np.int64)
+    raw[has] = kernels.start_ps[has] - launches.start_ps[join.kernel_launch[has]]
+    return has, first & has, raw
 
 
 def _floors(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from explane.analysis.columns import coded_column, id_column, plain_texts, same_text
+from explane.analysis.columns import coded_column, id_column, same_text, text_column
 from explane.analysis.steps.launches import LaunchJoin, join_launches
 from explane.analysis.steps.steps import Steps, find_steps
 from explane.analysis.verdict.latency import Latency, launch_latency
@@ -213,23 +213,22 @@ def _rows(capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency) ->
 
 def _top_kernels(capture: Capture, latency: Latency) -> pl.DataFrame:
     """The kernels (by name and kind) with most time, and those with most launch-to-start time."""
-    kernels = capture.kernels
-    good = kernels.time_ok
-    words = [kind.word for kind in Kind]
-    frame = pl.DataFrame(
+    kernels, words = capture.kernels, [kind.word for kind in Kind]
+    good = np.flatnonzero(kernels.time_ok)
+    keys = kernels.name[good].astype(np.int64) * len(words) + kernels.kind[good]
+    distinct, of_key = np.unique(keys, return_inverse=True)
+    duration_ps, t_l_ps = np.zeros((2, len(distinct)), dtype=np.int64)
+    np.add.at(duration_ps, of_key, kernels.duration_ps[good])
+    first = np.flatnonzero(latency.first[good])
+    np.add.at(t_l_ps, of_key[first], latency.t_l_ps[good[first]])
+    sums = pl.DataFrame(
         {
-            "kernel": coded_column("kernel", kernels.name[good], capture.strings),
-            "kind": coded_column("kind", kernels.kind[good], words),
-            "duration_ps": kernels.duration_ps[good],
-            "t_l_ps": np.where(latency.first, latency.t_l_ps, 0)[good],
+            "kernel": text_column("kernel", distinct // len(words), capture.strings),
+            "kind": text_column("kind", distinct % len(words), words),
+            "n_kernels": np.bincount(of_key, minlength=len(distinct)),
+            "duration_ps": duration_ps,
+            "t_l_ps": t_l_ps,
         }
-    )
-    sums = plain_texts(
-        frame.group_by("kernel", "kind").agg(
-            pl.len().cast(pl.Int64).alias("n_kernels"),
-            pl.col("duration_ps").sum(),
-            pl.col("t_l_ps").sum(),
-        )
     )
     parts = []
     for by in ("duration_ps", "t_l_ps"):

@@ -25,7 +25,6 @@ from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.budget import Budgets
 from explane.analysis.verdict.coverage import coverage_problems
 from explane.analysis.verdict.idle import IdleGaps
-from explane.analysis.verdict.latency import launch_latency
 from explane.analysis.verdict.parts import PARTS, StepParts, step_parts
 from explane.analysis.verdict.peer_waits import PeerWaits, peer_waits
 from explane.capture.model import Capture, HostCapture, Kind
@@ -150,7 +149,7 @@ def find_verdict(
         expected: What its programs say; None to look for collectives only.
     """
     capture = record.main if isinstance(record, HostCapture) else record
-    problems = coverage_problems(capture, join, steps, launch_latency(capture, join))
+    problems = coverage_problems(capture, join, steps)
     parts = step_parts(capture, steps, budgets.activity, idle)
     outliers = _outliers(budgets)
     if outliers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from explane.report.document import Block, Paragraph, Section, spans
 from explane.report.sections.context import Context
 
@@ -28,6 +30,7 @@ def skip_figures(context: Context) -> Section:
     for unit, caption in (("ps", "Times."), ("count", "Counts.")):
         if context.any(f"SELECT 1 AS n FROM ({_figures(context, unit)}) AS figures"):
             blocks.append(_table(context, unit, caption))
+    blocks += _top_kernels(context)
     return Section("skip", title, tuple(blocks), short)
 
 
@@ -59,3 +62,28 @@ def _table(context: Context, unit: str, caption: str) -> Block:
     ]
     sql = f"SELECT * FROM ({_figures(context, unit)}) AS figures ORDER BY host, figure"
     return context.table("skip", sql, columns, caption, text_rows=40)
+
+
+def _top_kernels(context: Context) -> Iterator[Block]:
+    """The kernels with most time, and those with most time from launch call to start."""
+    captions = {
+        "duration_ps": "Kernels with most time, by name.",
+        "t_l_ps": "Kernels with most time from launch call to start, by name.",
+    }
+    if not context.has("top_kernels"):
+        return
+    columns = [
+        context.column("host", "host", "name"),
+        context.column("kernel", "kernel", "name"),
+        context.column("kind", "kind", "word"),
+        context.column("n_kernels", "kernels", "count"),
+        context.column("duration_ps", "kernel time", "ps"),
+        context.column("t_l_ps", "launch to start", "ps"),
+    ]
+    for by, caption in captions.items():
+        sql = (
+            f"SELECT * FROM {context.detail('top_kernels')} WHERE ranked_by = '{by}' AND {by} > 0 "
+            'ORDER BY host, "rank"'
+        )
+        if context.any(sql):
+            yield context.table("top_kernels", sql, columns, caption, text_rows=5)
