@@ -4,8 +4,8 @@ The range of an estimate goes over two methods and over the steps that were play
 the step's dependency graph without the cause, *subtraction* takes the cause's time on the
 critical path away. Below it the span of the replayed lengths is added, for the noise that is
 left without the cause; above it half the span of the steps as they are, if that is more: where a
-cause makes the steps differ, a part of it may stay. For a late host it is the whole span where
-the host waits for each step: as long as it does, it can't hide what is left of its work. Played
+cause makes the steps differ, a part of it may stay. Of a late host that waits for each step, what
+it needs to dispatch the next one may stay too: as long as it waits, it can't hide that. Played
 steps much shorter or longer than the median step are left out: they do other work. Nothing was
 run: every estimate is inferred, and every knob is a hypothesis.
 
@@ -22,6 +22,7 @@ import polars as pl
 
 from explane.analysis.advice.texts import CAUSE_TEXTS
 from explane.analysis.replay.whatif import UNCHANGED
+from explane.capture.host_names import DISPATCH, WAIT
 
 ADVICE_SCHEMA = {
     "rank": pl.Int64,
@@ -90,9 +91,9 @@ def advice_table(
         steps: Step table, for compilation.
     """
     causes = _even(whatif, median_step).filter(pl.col("cause") != UNCHANGED)
-    waits = bool((causes["cause"] == "readback").any())
+    needed = {("host_late", what): time_ps for what, time_ps in _needed_ps(causes).items()}
     rows = [
-        _row(host, (str(cause), str(what)), part, median_step, evidence, waits=waits)
+        _row(host, (str(cause), str(what)), part, median_step, evidence, needed)
         for (cause, what), part in causes.group_by(["cause", "what"], maintain_order=True)
     ]
     rows += _recompile(host, steps, evidence)
@@ -134,8 +135,7 @@ def _row(
     part: pl.DataFrame,
     median_step: int,
     evidence: Mapping[str, str],
-    *,
-    waits: bool,
+    needed: Mapping[tuple[str, str], int],
 ) -> tuple[object, ...] | None:
     """One cause, or a part of it; its time is that on the path, else what both methods save."""
     cause, what = part_of
@@ -146,8 +146,7 @@ def _row(
     both = pl.concat([part["replay_ps"], part["subtraction_ps"]]).to_list()
     noise = _span_ps(part["replay_ps"])
     low = min(both) - noise
-    more = _span_ps(part["step_ps"]) // (1 if waits and cause == "host_late" else 2)
-    more = max(noise, more)
+    more = max(noise, _span_ps(part["step_ps"]) // 2, needed.get(part_of, 0))
     high = row["step_ps"] if cause in UPPER_BOUNDS else max(both) + more
     saved = row["on_path_ps"] or _replayed(row)
     text = CAUSE_TEXTS[cause]
@@ -158,6 +157,26 @@ def _row(
         text.assumption, text.knob, what, host, seen, text.proof,
         row["replay_ps"], row["subtraction_ps"], part.height,
     )  # fmt: skip
+
+
+def _needed_ps(whatif: pl.DataFrame) -> dict[str, int]:
+    """How much of a late host may have to stay where it waits for each step, by part of it.
+
+    That is what every played step shows of an event in which the host dispatches or waits. Of
+    all lateness (part "") it is what every step shows beside its longest other event: that one
+    could go. Nothing where the host does not wait: it can hide its work then.
+    """
+    if not (whatif["cause"] == "readback").any():
+        return {}
+    late = whatif.filter(pl.col("cause") == "host_late")
+    needed = [w for w in late["what"].unique() if not w or DISPATCH.search(w) or WAIT.search(w)]
+    stays = pl.col("what").is_in(needed)
+    goes = late.filter(~stays).group_by("step").agg(pl.max("on_path_ps").alias("goes_ps"))
+    goes_ps = pl.when(what="").then(pl.col("goes_ps").fill_null(0)).otherwise(0)
+    least = (pl.col("on_path_ps") - goes_ps).min().clip(0)
+    parts = late.filter(stays).join(goes, "step", how="left").group_by("what").agg(least, pl.len())
+    everywhere = parts.filter(pl.col("len") == late["step"].n_unique())
+    return dict(everywhere.select("what", "on_path_ps").iter_rows())
 
 
 def _replayed(row: Mapping[str, int]) -> int:

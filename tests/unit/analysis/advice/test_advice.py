@@ -48,11 +48,36 @@ def test_a_cause_that_makes_steps_differ_keeps_the_least_sharp_and_the_most_care
     assert (row["low_ps"], row["high_ps"]) == (398 - 10, 410 + 200)
 
 
-def test_a_late_host_that_waits_for_each_step_may_keep_the_whole_span() -> None:
-    late = [(1, "host_late", "", 1000, 400, 398, 600), (2, "host_late", "", 1400, 410, 408, 990)]
-    waits = (1, "readback", "", 1000, 500, 500, 500)
-    table = advice(*late, waits).filter(pl.col("cause") == "host_late")
-    assert table.select("low_ps", "high_ps").row(0) == (398 - 10, 410 + 400)
+LATE = [(1, "host_late", "", 1000, 400, 398, 600), (2, "host_late", "", 1400, 410, 408, 990)]
+WAITS = (1, "readback", "", 1000, 500, 500, 500)
+
+
+def test_a_late_host_that_waits_for_each_step_may_need_what_every_step_shows() -> None:
+    table = advice(*LATE, WAITS).filter(pl.col("cause") == "host_late")
+    assert table.select("low_ps", "high_ps").row(0) == (398 - 10, 410 + 600)
+
+
+def test_an_event_that_could_go_is_not_needed_and_one_that_dispatches_is() -> None:
+    parts = [
+        (1, "host_late", "next_batch", 1000, 900, 900, 100),
+        (2, "host_late", "next_batch", 1400, 1100, 1100, 300),
+        (1, "host_late", "log", 1000, 960, 960, 40),
+        (1, "host_late", "PjitFunction(step)", 1000, 700, 700, 300),
+        (2, "host_late", "PjitFunction(step)", 1400, 750, 750, 650),
+        (1, "host_late", "PjRtBuffer::Await", 1000, 950, 950, 50),
+    ]
+    table = advice(*LATE, *parts, WAITS).filter(pl.col("cause") == "host_late")
+    high = dict(table.select("what", "high_ps").iter_rows())
+    assert high == {
+        "": 410 + 500,  # 600 - 100, not 990 - 300
+        "next_batch": 1100 + 200,  # half of the steps' span of 400, and of the replays' all
+        "log": 960,
+        "PjitFunction(step)": 750 + 300,
+        "PjRtBuffer::Await": 950,  # not in every step
+    }
+    # A host that never waits can do its work while the GPU does its own.
+    hidden = advice(*LATE, *parts)
+    assert hidden.filter(what="PjitFunction(step)")["high_ps"].item() == 750 + 200
 
 
 def test_what_is_sure_to_save_more_comes_first_and_upper_bounds_come_last() -> None:
