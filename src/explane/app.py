@@ -25,7 +25,6 @@ from explane.hosts import HostAnalysis, attribution_only, full, investigated, ve
 from explane.options import Options
 from explane.outcome import CheckOutcome, Outcome
 from explane.progress import NULL, Progress
-from explane.report.annotate_html import to_page
 from explane.report.annotate_text import to_text
 from explane.report.annotated import annotated
 from explane.report.charts.render import Convert, converted
@@ -213,6 +212,8 @@ def annotate(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
+    from explane.report.annotate_html import to_page  # only here: Jinja takes time to load
+
     with progress.stage("looking for captures"):
         found = discover(captures)
     inputs = [host.run for host in found.hosts]

@@ -26,7 +26,6 @@ from explane.report.drawable import why_not_drawable
 from explane.report.factcheck.page import read_page
 from explane.report.facts import fact_tables
 from explane.report.filenames import safe_file_name
-from explane.report.html import to_html
 from explane.report.markdown import to_markdown
 from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
@@ -57,7 +56,8 @@ def write_report(
     Raises:
         OSError: When a file can't be written.
     """
-    from explane.report.drawings import describe, draw  # only here are pictures drawn
+    from explane.report.drawings import describe, draw  # only a report has pictures and a page
+    from explane.report.html import to_html
 
     not_drawn = why_not_drawable()
     if not_drawn:
