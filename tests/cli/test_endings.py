@@ -209,6 +209,26 @@ def test_signals_unwind_so_that_temporary_output_goes(
     assert "Traceback" not in error
 
 
+_TURNED = """
+import os, signal, sys
+import explane.contents as contents
+def info(*_):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise ImportError("half initialised")
+contents.info = info
+from explane.cli.main import main
+sys.exit(main(["info", "x"]))
+"""
+
+
+def test_an_interrupt_that_a_library_turns_into_an_error_is_an_interrupt() -> None:
+    command = [sys.executable, "-c", _TURNED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "explane: interrupted\n")
+
+
 _MANY_LINES = """
 import sys
 import explane.contents as contents

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _tolerate_any_text()
-    with _termination_unwinds():
+    with _signals_unwind() as interrupts:
         try:
             code = _run(words)
             sys.stdout.flush()
@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception as error:  # noqa: BLE001 - the last line of defence: no bare traceback
             if "--debug" in words:
                 traceback.print_exc()
-            return _explain(error)
+            if not interrupts:
+                return _explain(error)
+            code = EXIT_INTERRUPTED  # which a library made an error of its own
     return _say("interrupted", code) if code == EXIT_INTERRUPTED else code
 
 
@@ -89,14 +91,27 @@ def _tolerate_any_text() -> None:
 
 
 @contextmanager
-def _termination_unwinds() -> Iterator[None]:
-    """While active, SIGTERM and SIGHUP unwind the stack, so that temporary output is removed."""
+def _signals_unwind() -> Iterator[Sequence[int]]:
+    """While active, SIGTERM, SIGHUP and Ctrl-C unwind the stack, so that nothing temporary stays.
+
+    Yields:
+        The interrupts by Ctrl-C so far.
+    """
+    interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield interrupts
         return
-    previous = {s: signal.signal(s, _exit_by) for s in (signal.SIGTERM, signal.SIGHUP)}
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    handlers = {signal.SIGTERM: _exit_by, signal.SIGHUP: _exit_by}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handlers[signal.SIGINT] = interrupt
+    previous = {number: signal.signal(number, does) for number, does in handlers.items()}
     try:
-        yield
+        yield interrupts
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
