@@ -31,7 +31,9 @@ from explane.report.charts.render import Convert, converted
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, refuse_unsafe
 from explane.report.single_file import new_file, refuse_file
+from explane.report.table_files import TableWriter
 from explane.report.write import (
+    begin_table,
     verdict_summary,
     write_attribution,
     write_report,
@@ -90,8 +92,17 @@ def report(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    write = partial(write_report, convert=convert)
-    return _written(captures, output, options, progress, full, write)
+    with progress.stage("looking for captures"):
+        found = discover(captures)
+    inputs = [host.run for host in found.hosts]
+    with OutputFolder(output, inputs, options.force) as folder, TableWriter(folder) as writer:
+        # Those of several processes are merged first.
+        alone = len(found.hosts) == 1 and options.dask is None
+        analysis = partial(full, told=partial(begin_table, writer)) if alone else full
+        investigation = investigated(found, analysis, options, progress)
+        with progress.stage("writing"):
+            lines = write_report(investigation, folder, options, convert, writer)
+    return Outcome(lines, investigation.partial, output)
 
 
 def attribute(

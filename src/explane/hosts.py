@@ -15,10 +15,12 @@ from pathlib import Path
 
 from explane.analysis.hosts.across import compare_hosts
 from explane.analysis.investigate import (
+    Told,
     investigate_attribution,
     investigate_host,
     investigate_verdict,
     merge,
+    no_one,
 )
 from explane.analysis.investigation import Investigation, SourceFile
 from explane.analysis.trust.run_notes import with_notes
@@ -28,6 +30,7 @@ from explane.capture.load import load_host
 from explane.capture.model import HostCapture
 from explane.capture.options import ReadOptions
 from explane.errors import CaptureError, one_line
+from explane.memory import give_back
 from explane.options import Options
 from explane.progress import NULL, Progress
 from explane.workers import Lost, Workers, dask_workers, given_workers, local_workers, run_tasks
@@ -43,10 +46,12 @@ class HostResult:
     identity: HostIdentity
 
 
-def full(files: HostFiles, options: Options, progress: Progress) -> HostResult:
-    """All results on one process."""
+def full(
+    files: HostFiles, options: Options, progress: Progress, told: Told = no_one
+) -> HostResult:
+    """All results on one process; `told` of tables with a row per kernel as soon as they stand."""
     record = _read(files, ReadOptions(short_events=False), progress)
-    return HostResult(investigate_host(record, options, progress), identify(record))
+    return HostResult(investigate_host(record, options, progress, told), identify(record))
 
 
 def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
@@ -64,7 +69,9 @@ def attribution_only(files: HostFiles, options: Options, progress: Progress) -> 
 def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:
     """A process's files, with a stage that counts their bytes."""
     with progress.stage(f"reading {files.host}", _size_bytes(files)) as stage:
-        return load_host(files, replace(options, advance=stage.advance))
+        record = load_host(files, replace(options, advance=stage.advance))
+    give_back()
+    return record
 
 
 def investigated(
@@ -96,6 +103,7 @@ def investigated(
             results.append(result)
     if not results:
         raise failed[0]
+    give_back()  # of the captures
     copied = copies([one.identity for one in results])
     kept = [one for one in results if one.identity.host not in copied]
     notes = host_notes([one.identity for one in kept])

@@ -8,7 +8,7 @@ HostCapture ─┬─ launches, steps, budgets, idle, SKIP, verdict
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +44,7 @@ from explane.analysis.verdict.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
 from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program
+from explane.memory import lean_stage
 from explane.options import Options
 from explane.progress import NULL, Progress
 
@@ -68,8 +69,19 @@ class _Base:
     budgets: Budgets
 
 
+Told = Callable[[str, pl.DataFrame], None]
+"""Who wants to know a table of the result, by stem, before the others are known."""
+
+
+def no_one(_stem: str, _table: pl.DataFrame) -> None:
+    """Nobody wants to know."""
+
+
 def investigate_host(
-    record: HostCapture, options: Options | None = None, progress: Progress = NULL
+    record: HostCapture,
+    options: Options | None = None,
+    progress: Progress = NULL,
+    told: Told = no_one,
 ) -> Investigation:
     """All results on one process.
 
@@ -77,23 +89,26 @@ def investigate_host(
         record: Its capture and the JSON beside it.
         options: Choices; None for the defaults.
         progress: Told what is being done.
+        told: Told of `rows` and `kernels`, which are long to write, as soon as they are final.
     """
     chosen, capture = options or Options(), record.main
-    with progress.stage("programs"):
+    with lean_stage(progress, "programs"):
         programs, broken = read_programs(capture)
-    with progress.stage("attribution"):
+    with lean_stage(progress, "attribution"):
         attribution = attribute(capture, programs, chosen.programs)
         record = with_refined_kinds(record, programs, attribution)
-    with progress.stage("verdict"):
+    with lean_stage(progress, "verdict"):
         base = _base(record)
         tables = _verdict_tables(base, expected_of(capture, programs))
-    with progress.stage("lines, self-check"):
+    with lean_stage(progress, "lines, self-check"):
         tables |= _attribution_tables(record.main, base.steps, programs, attribution, chosen)
         tables["rows"] = tables["rows"].with_columns(tables["kernels"].select(_IN_BOTH))
-    with progress.stage("collectives, critical path, roofline"):
+    for stem in ("kernels", "rows"):
+        told(stem, tables[stem])
+    with lean_stage(progress, "collectives, critical path, roofline"):
         gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
         tables |= found
-    with progress.stage("reconciliation"):
+    with lean_stage(progress, "reconciliation"):
         tables |= _trust_tables(base, programs, attribution, tables)
     return Investigation(
         hosts=(host_facts(record, gpu),),
@@ -108,7 +123,7 @@ def investigate_host(
 def investigate_verdict(record: HostCapture, progress: Progress = NULL) -> Investigation:
     """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict."""
     capture = record.main
-    with progress.stage("verdict"):
+    with lean_stage(progress, "verdict"):
         tables = _verdict_tables(_base(record))
     return Investigation(
         hosts=(host_facts(record),),
@@ -125,9 +140,9 @@ def investigate_attribution(
 ) -> Investigation:
     """Step 4 alone: kernels to instructions and lines, with the self-check."""
     chosen, capture = options or Options(), record.main
-    with progress.stage("programs"):
+    with lean_stage(progress, "programs"):
         programs, broken = read_programs(capture)
-    with progress.stage("attribution"):
+    with lean_stage(progress, "attribution"):
         attribution = attribute(capture, programs, chosen.programs)
         refined = with_refined_kinds(record, programs, attribution).main
         tables = _attribution_tables(refined, find_steps(refined), programs, attribution, chosen)

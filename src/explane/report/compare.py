@@ -29,7 +29,7 @@ from explane.report.sections.comparison import (
     predictions,
 )
 from explane.report.sections.context import Context
-from explane.report.table_files import tables_written
+from explane.report.table_files import TableWriter
 from explane.report.tables import written
 from explane.report.write import write_texts
 
@@ -76,11 +76,12 @@ def write_comparison(
     tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
     record, book = Written(), ClaimBook(tables)
     places = {stem: f"tables/{stem}" for stem in tables}
-    with tables_written(folder, tables, places) as pending:
+    with TableWriter(folder) as writer:
+        writer.begin(tables, places)
         described = _charts(tables)
         drawn = convert([(description, True) for description in described.values()])
         document = build_comparison(book, described.keys())
-        record.tables = {stem: table.result() for stem, table in pending.items()}
+        record.tables = writer.finished(places)
     charts = dict(zip(described, drawn, strict=True))
     for stem, (_, svg) in charts.items():
         name = f"pictures/{stem}.svg"

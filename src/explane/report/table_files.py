@@ -1,15 +1,15 @@
 """Tables on their way into files, beside other work.
 
 Formatting, the disk and digests keep one processor busy each for a while; none of them holds
-Python's lock for long. So tables are written by a few threads, the largest first, while the caller
-makes texts of them.
+Python's lock for long. So tables are written by two threads, the largest first, while the caller
+makes texts of them or goes on with the analysis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 import polars as pl
@@ -20,46 +20,63 @@ from explane.report.tables import column_kinds, write_csv, write_parquet
 
 _WRITERS: Final = 2
 
-Pending = Mapping[str, Future[TableFile]]
-"""What claims.json records of each table, by stem, once it is written."""
 
-
-@contextmanager
-def tables_written(
-    folder: OutputFolder,
-    tables: Mapping[str, pl.DataFrame],
-    places: Mapping[str, str],
-    parquet: bool = True,
-) -> Iterator[Pending]:
-    """Writes tables while the block runs; on leaving none is being written any more.
+class TableWriter:
+    """Writes tables while its block runs; behind the block none is being written any more.
 
     Args:
         folder: Where to.
-        tables: Tables in their written form, by stem.
-        places: The tables to write: path inside the folder, without suffix, by stem.
         parquet: Whether each is written as Parquet too.
     """
-    pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="table")
-    by_size = sorted(places, key=lambda stem: -tables[stem].height * tables[stem].width)
-    try:
-        pending = {
-            stem: pool.submit(_write, folder, tables[stem], places[stem], parquet)
-            for stem in by_size
-        }
-        yield {stem: pending[stem] for stem in places}
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
+    def __init__(self, folder: OutputFolder, parquet: bool = True):
+        self._folder, self._parquet = folder, parquet
+        self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="table")
+        self._begun: dict[str, Future[TableFile]] = {}
 
-def _write(folder: OutputFolder, table: pl.DataFrame, place: str, parquet: bool) -> TableFile:
-    write_csv(table, folder.file(f"{place}.csv"))
-    sha256 = folder.digest(f"{place}.csv")
-    if parquet:
-        write_parquet(table, folder.file(f"{place}.parquet"))
-    return TableFile(
-        file=f"{place}.csv",
-        parquet=f"{place}.parquet" if parquet else "",
-        sha256=sha256,
-        parquet_sha256=folder.digest(f"{place}.parquet") if parquet else "",
-        columns=column_kinds(table),
-    )
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def begin(self, tables: Mapping[str, pl.DataFrame], places: Mapping[str, str]) -> None:
+        """Begins to write tables; those that were begun before are not written again.
+
+        Args:
+            tables: Tables in their written form, by stem.
+            places: The tables to write: path inside the folder, without suffix, by stem.
+        """
+        for stem in sorted(places, key=lambda stem: -tables[stem].height * tables[stem].width):
+            if stem not in self._begun:
+                self._begun[stem] = self._pool.submit(self._write, tables[stem], places[stem])
+
+    def finished(self, stems: Mapping[str, str]) -> dict[str, TableFile]:
+        """What claims.json records of some tables, in their order, when they are written.
+
+        Args:
+            stems: The tables, as they were begun.
+
+        Raises:
+            OSError: One of them couldn't be written.
+        """
+        return {stem: self._begun[stem].result() for stem in stems}
+
+    def _write(self, table: pl.DataFrame, place: str) -> TableFile:
+        csv, parquet = f"{place}.csv", f"{place}.parquet" if self._parquet else ""
+        write_csv(table, self._folder.file(csv))
+        sha256 = self._folder.digest(csv)
+        if parquet:
+            write_parquet(table, self._folder.file(parquet))
+        return TableFile(
+            file=csv,
+            parquet=parquet,
+            sha256=sha256,
+            parquet_sha256=self._folder.digest(parquet) if parquet else "",
+            columns=column_kinds(table),
+        )

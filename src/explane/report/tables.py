@@ -21,6 +21,9 @@ import polars as pl
 
 _RUNS_IN_SPREADSHEET: Final = r"^'*[=+\-@\t\r\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 
+_CSV_ROWS: Final = 20_000
+"""Rows that are formatted at once: kernel names may take a kilobyte each."""
+
 COLUMN_KINDS: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
     "integer": pl.Int64,
     "number": pl.Float64,
@@ -88,7 +91,10 @@ def write_csv(frame: pl.DataFrame, path: Path) -> None:
     Raises:
         OSError: When the file can't be written.
     """
-    neutralised(frame).write_csv(path)
+    safe = neutralised(frame)
+    with path.open("wb") as file:
+        for first in range(0, max(safe.height, 1), _CSV_ROWS):
+            safe.slice(first, _CSV_ROWS).write_csv(file, include_header=first == 0)
 
 
 def write_parquet(frame: pl.DataFrame, path: Path) -> None:

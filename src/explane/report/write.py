@@ -29,7 +29,7 @@ from explane.report.filenames import safe_file_name
 from explane.report.markdown import to_markdown
 from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
-from explane.report.table_files import tables_written
+from explane.report.table_files import TableWriter
 from explane.report.tables import written
 
 VERDICT_TABLES = ("rows", "steps", "streams", "idle")
@@ -41,6 +41,7 @@ def write_report(
     folder: OutputFolder,
     options: Options | None = None,
     convert: Convert = converted,
+    writer: TableWriter | None = None,
 ) -> tuple[str, ...]:
     """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
 
@@ -49,6 +50,7 @@ def write_report(
         folder: Where to; it must have been entered.
         options: Source folder and whether source lines may be quoted.
         convert: Makes Vega and SVG of the charts' descriptions.
+        writer: Writes the tables, and may have begun some (`begin_table`).
 
     Returns:
         The summary as lines for a terminal.
@@ -66,9 +68,9 @@ def write_report(
     tables = report_tables(investigation, options or Options())
     charts = describe(tables)
     record, book = Written(), ClaimBook(tables)
-    folders = {s: "attribution" if s in ATTRIBUTION_TABLES else "tables" for s in tables}
-    places = {stem: f"{inside}/{stem}" for stem, inside in folders.items()}
-    with ThreadPoolExecutor(1) as pool, tables_written(folder, tables, places) as pending:
+    places = {stem: _place(stem) for stem in tables}
+    with ThreadPoolExecutor(1) as pool, writer or TableWriter(folder) as tables_writer:
+        tables_writer.begin(tables, places)
         drawn = pool.submit(draw, charts, convert)
         for name in _write_programs(investigation.programs, folder, "attribution/"):
             record.files[name] = folder.digest(name)
@@ -79,7 +81,7 @@ def write_report(
         title, blocks = attribution_summary(book)
         record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
         drawings = drawn.result()
-        record.tables = {stem: table.result() for stem, table in pending.items()}
+        record.tables = tables_writer.finished(places)
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
@@ -89,6 +91,21 @@ def write_report(
     record.page = read_page("report.html", page)
     write_texts(folder, record, book)
     return plain_lines(summary)
+
+
+def begin_table(writer: TableWriter, stem: str, table: pl.DataFrame) -> None:
+    """Begins to write one table of a report before the others are known.
+
+    Args:
+        writer: The one that `write_report` gets.
+        stem: The table.
+        table: Its rows; nothing that comes later may change them.
+    """
+    writer.begin({stem: written(table)}, {stem: _place(stem)})
+
+
+def _place(stem: str) -> str:
+    return f"attribution/{stem}" if stem in ATTRIBUTION_TABLES else f"tables/{stem}"
 
 
 def write_attribution(
@@ -107,12 +124,14 @@ def write_attribution(
     tables = report_tables(investigation, options or Options())
     record = Written()
     stems = [stem for stem in ATTRIBUTION_TABLES if stem in tables]
-    with tables_written(folder, tables, {s: s for s in stems}, parquet=False) as pending:
+    places = {stem: stem for stem in stems}
+    with TableWriter(folder, parquet=False) as writer:
+        writer.begin(tables, places)
         for name in _write_programs(investigation.programs, folder, ""):
             record.files[name] = folder.digest(name)
         book = ClaimBook({stem: tables[stem] for stem in stems})
         title, blocks = attribution_summary(book)
-        record.tables = {stem: table.result() for stem, table in pending.items()}
+        record.tables = writer.finished(places)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
     write_texts(folder, record, book)
     return plain_lines(blocks)
@@ -134,13 +153,14 @@ def write_verdict(
     del options
     stems = [stem for stem in VERDICT_TABLES if stem in investigation.tables]
     tables = {stem: written(investigation.tables[stem]) for stem in stems}
-    with tables_written(folder, tables, {s: s for s in stems}, parquet=False) as pending:
+    places = {stem: stem for stem in stems}
+    with TableWriter(folder, parquet=False) as writer:
+        writer.begin(tables, places)
         rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
         lines = verdict_summary(investigation)
-        for table in pending.values():
-            table.result()
+        writer.finished(places)
     return lines
 
 
