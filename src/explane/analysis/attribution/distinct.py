@@ -47,27 +47,29 @@ def distinct(*columns: AnyInts) -> Distinct:
         none = np.empty(0, dtype=np.int64)
         return Distinct(tuple(none for _ in columns), none, none)
     limit = 4 * n + _ROOM
-    key, size = _dense(columns[0].astype(np.int64), limit)
+    key, size = _dense(columns[0], limit)
     for column in columns[1:]:
-        other, width = _dense(column.astype(np.int64), limit)
+        other, width = _dense(column, limit)
         key, size = key * width + other, size * width
         if size > limit:
             key, size = _dense(key, limit)
     present = np.zeros(size, dtype=np.bool_)
     present[key] = True
-    code = (np.cumsum(present) - 1)[key]
-    m = int(np.count_nonzero(present))
+    rank = np.cumsum(present, dtype=np.int64)
+    code = rank[key]
+    code -= 1
+    m = int(rank[-1])
     row = np.empty(m, dtype=np.int64)
     row[code] = np.arange(n)
     values = tuple(column[row].astype(np.int64) for column in columns)
     return Distinct(values, code, np.bincount(code, minlength=m))
 
 
-def _dense(values: Ints, limit: int) -> tuple[Ints, int]:
+def _dense(values: AnyInts, limit: int) -> tuple[Ints, int]:
     """Values as numbers from 0 that keep their order, and how many numbers there are."""
     low, high = int(values.min()), int(values.max())
     if high - low < limit:
-        return values - low, high - low + 1
+        return np.subtract(values, low, dtype=np.int64), high - low + 1
     unique, code = np.unique(values, return_inverse=True)
     return np.asarray(code, dtype=np.int64).reshape(-1), len(unique)
 
