@@ -157,9 +157,15 @@ def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[npt.NDArray[np.i
         group and time of each edge, and one column per set: 1 where it covers, else 0.
     """
     kept = [union(s) for s in sets]
-    group = np.concatenate([np.concatenate((s.group, s.group)) for s in kept])
-    time = np.concatenate([np.concatenate((s.start_ps, s.end_ps)) for s in kept])
-    order = np.lexsort((time, group))
+    time = np.concatenate([edge for s in kept for edge in (s.start_ps, s.end_ps)])
+    groups = {int(s.group[at]) for s in kept if len(s) for at in (0, -1)}
+    if len(groups) <= 1:  # each set is sorted by group
+        order = np.argsort(time, kind="stable")
+        group: I64 = np.broadcast_to(np.int64(min(groups, default=0)), len(time))
+    else:
+        group = np.concatenate([s.group for s in kept for _ in range(2)])
+        order = np.lexsort((time, group))
+        group = group[order]
     coverage, first = [], 0
     for part in kept:
         delta = np.zeros(len(time), dtype=np.int8)
@@ -167,7 +173,7 @@ def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[npt.NDArray[np.i
         delta[first + len(part) : first + 2 * len(part)] = -1
         coverage.append(np.cumsum(delta[order], dtype=np.int8))
         first += 2 * len(part)
-    return group[order], time[order], coverage
+    return group, time[order], coverage
 
 
 def _pieces(group: I64, time: I64, wanted: Bools) -> Intervals:

@@ -39,7 +39,7 @@ from explane.analysis.trust.replay_checks import replay_checks
 from explane.analysis.trust.trust import TrustInputs, new_capture_table, trust_items, trust_table
 from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.idle import idle_gaps
-from explane.analysis.verdict.skip import skip_metrics
+from explane.analysis.verdict.skip import launch_rows, skip_metrics
 from explane.analysis.verdict.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
 from explane.capture.model import MISSING, Capture, HostCapture
@@ -189,6 +189,7 @@ def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, 
     idle = idle_gaps(capture, base.join, base.steps, base.budgets)
     skip = skip_metrics(capture, base.join, base.steps)
     verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle, expected)
+    rows = launch_rows(capture, base.join, base.steps, skip.latency)  # last: it is large
     return {
         "steps": base.steps.table,
         "streams": base.budgets.table,
@@ -198,7 +199,7 @@ def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, 
         "idle_causes": idle.summary,
         "skip": skip.table,
         "top_kernels": skip.top_kernels,
-        "rows": skip.rows,
+        "rows": rows,
         "verdict": verdict.table,
         "verdict_parts": verdict.parts_table,
     }

@@ -50,13 +50,15 @@ def distinct(*columns: AnyInts) -> Distinct:
     key, size = _dense(columns[0], limit)
     for column in columns[1:]:
         other, width = _dense(column, limit)
-        key, size = key * width + other, size * width
+        size *= width
+        key *= width
+        key += other
         if size > limit:
             key, size = _dense(key, limit)
     present = np.zeros(size, dtype=np.bool_)
     present[key] = True
-    rank = np.cumsum(present, dtype=np.int64)
-    code = rank[key]
+    rank = np.cumsum(present, dtype=np.int32)  # many times longer than there are rows
+    code = rank[key].astype(np.int64)
     code -= 1
     m = int(rank[-1])
     row = np.empty(m, dtype=np.int64)
@@ -66,7 +68,7 @@ def distinct(*columns: AnyInts) -> Distinct:
 
 
 def _dense(values: AnyInts, limit: int) -> tuple[Ints, int]:
-    """Values as numbers from 0 that keep their order, and how many numbers there are."""
+    """Values as numbers from 0 that keep their order, a new array; how many numbers there are."""
     low, high = int(values.min()), int(values.max())
     if high - low < limit:
         return np.subtract(values, low, dtype=np.int64), high - low + 1

@@ -31,8 +31,8 @@ def executions_of(
         position: Place of each kernel, or -1.
         runs: Executions and iterations of the kernels.
     """
-    found = np.flatnonzero(runs.execution >= 0)
-    if not len(found):
+    found = _all_or_some(runs.execution >= 0)
+    if found is None:
         return ()
     execution = runs.execution[found]
     n = int(execution.max()) + 1
@@ -54,6 +54,13 @@ def executions_of(
     missing = np.maximum(expected - n_found, 0)
     columns = (column.tolist() for column in (on, first, last, expected, missing))
     return tuple(map(Execution, repeat(schedule.program_id), *columns))
+
+
+def _all_or_some(chosen: npt.NDArray[np.bool_]) -> slice | Ints | None:
+    """Index of the chosen rows, one that copies nothing where all are; None for none."""
+    if chosen.all():
+        return slice(None) if len(chosen) else None
+    return np.flatnonzero(chosen) if chosen.any() else None
 
 
 def _repeats(schedule: Schedule) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -129,11 +129,13 @@ def roofline(
     steps = kernel_step if kernel_step is not None else np.full(len(attribution), -1)
     kernels = _kernel_frame(capture, attribution, steps)
     roofs = instructions.select("instruction", "roof_ps")
+    coverage = _coverage(kernels, instructions)
     executions = _executions(kernels).join(roofs, on="instruction", how="left")
+    del kernels  # it is large
     return Roofline(
         table=_table(executions, instructions, capture.host),
         steps=_steps(executions, capture.host),
-        coverage=_coverage(kernels, instructions),
+        coverage=coverage,
         identity=identity,
         overridden=chosen != RooflineOptions(),
     )
@@ -258,7 +260,7 @@ def _why_unknown(cost: Cost, flops_peak: Peak | None, bytes_peak: Peak | None) -
 def _kernel_frame(capture: Capture, attribution: Attribution, steps: I64) -> pl.DataFrame:
     """Kernels with true times."""
     kernels = capture.kernels
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "instruction": attribution.instruction,
             "device": kernels.device,
@@ -269,7 +271,8 @@ def _kernel_frame(capture: Capture, attribution: Attribution, steps: I64) -> pl.
             "end_ps": kernels.end_ps,
             "duration_ps": kernels.duration_ps,
         }
-    ).filter(pl.Series(kernels.time_ok))
+    )
+    return frame if kernels.time_ok.all() else frame.filter(pl.Series(kernels.time_ok))
 
 
 def _executions(kernels: pl.DataFrame) -> pl.DataFrame:
@@ -279,7 +282,8 @@ def _executions(kernels: pl.DataFrame) -> pl.DataFrame:
     kernel b      |=====|               (the gap before c does not count)
     kernel c                |===|
     """
-    known = kernels.filter((pl.col("instruction") >= 0) & (pl.col("execution") >= 0))
+    is_known = (kernels["instruction"] >= 0) & (kernels["execution"] >= 0)
+    known = kernels if is_known.all() else kernels.filter(is_known)
     execution = dense_key(*(known[name].to_numpy() for name in _EXECUTION))
     start, end = known["start_ps"].to_numpy(), known["end_ps"].to_numpy()
     order = np.lexsort((end, start, execution))
@@ -289,7 +293,7 @@ def _executions(kernels: pl.DataFrame) -> pl.DataFrame:
     begin[1:] = np.maximum(begin[1:], running_end(parts)[:-1])
     begin[first] = parts.start_ps[first]
     covered = np.append(np.maximum(parts.end_ps - begin, 0), 0)  # `reduceat` needs a last part
-    rows = known[order[first]]
+    rows = known["instruction", "device", "step"][order[first]]
     return pl.DataFrame(
         {
             "instruction": rows["instruction"].cast(pl.UInt32),

@@ -43,14 +43,12 @@ class SkipMetrics:
     Attributes:
         latency: Launch-to-start times of all kernels.
         table: `skip`: one row per figure and device (no device: all of the capture).
-        rows: `rows.csv`: one row per kernel with its launch.
         top_kernels: The kernels with most time, and those with most launch-to-start time.
         steps: Figures of every step.
     """
 
     latency: Latency
     table: pl.DataFrame
-    rows: pl.DataFrame
     top_kernels: pl.DataFrame
     steps: StepFigures
 
@@ -80,7 +78,6 @@ def skip_metrics(
     return SkipMetrics(
         latency=latency,
         table=table,
-        rows=_rows(capture, join, steps, latency),
         top_kernels=_top_kernels(capture, latency),
         steps=figures,
     )
@@ -163,8 +160,23 @@ def _per_step(capture: Capture, steps: Steps, figures: StepFigures) -> list[_Row
     return rows
 
 
-def _rows(capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency) -> pl.DataFrame:
-    """`rows.csv`: every kernel, also one without a launch or with bad times."""
+def launch_rows(
+    capture: Capture,
+    join: LaunchJoin | None = None,
+    steps: Steps | None = None,
+    latency: Latency | None = None,
+) -> pl.DataFrame:
+    """`rows.csv`: every kernel with its launch, also one without a launch or with bad times.
+
+    Args:
+        capture: The capture.
+        join: Its launches, when already joined.
+        steps: Its steps, when already found.
+        latency: Its launch-to-start times, when already known.
+    """
+    join = join or join_launches(capture)
+    steps = steps or find_steps(capture, join)
+    latency = latency or launch_latency(capture, join)
     kernels, launches, texts = capture.kernels, capture.launches, capture.strings
     launch = join.kernel_launch
     has = launch >= 0

@@ -22,7 +22,7 @@ from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import Latency
 from explane.capture.host_names import WAIT
-from explane.capture.model import I64, Bools, Capture
+from explane.capture.model import I64, Bools, Capture, HostEvents
 
 _BLOCK: Final = 1 << 20
 """Host events that are worked on at once: nested events are few once they are joined."""
@@ -129,16 +129,22 @@ def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]
     first, last = thread_bounds(capture)
     result = {}
     for thread in {*np.unique(join.home_thread).tolist(), dispatch_thread(capture)} - {-1}:
-        work: list[Intervals] = []
-        idle: list[Intervals] = []
-        for begin in range(int(first[thread]), int(last[thread]), _BLOCK):
-            rows = slice(begin, min(begin + _BLOCK, int(last[thread])))
-            start, end = events.start_ps[rows], events.start_ps[rows] + events.duration_ps[rows]
-            counts, waiting = events.step_num[rows] < 0, waits[rows]
-            for parts, own in ((work, counts & ~waiting), (idle, counts & waiting)):
-                parts.append(union(intervals(start[own], end[own])))
+        rows = slice(int(first[thread]), int(last[thread]))
         calls = join.home_thread == thread
-        active = subtract(concatenate(work), concatenate(idle))
+        active = _active(events, rows, waits[rows])
         called = intervals(launches.start_ps[calls], launches.end_ps[calls])
         result[int(thread)] = union(concatenate([active, called]))
     return result
+
+
+def _active(events: HostEvents, rows: slice, waits: Bools) -> Intervals:
+    """Time in which some events of a thread run that are no waits, and no wait does."""
+    work: list[Intervals] = []
+    idle: list[Intervals] = []
+    for begin in range(rows.start, rows.stop, _BLOCK):
+        block = slice(begin, min(begin + _BLOCK, rows.stop))
+        start, end = events.start_ps[block], events.start_ps[block] + events.duration_ps[block]
+        counts, waiting = events.step_num[block] < 0, waits[begin - rows.start :][: len(start)]
+        for parts, own in ((work, counts & ~waiting), (idle, counts & waiting)):
+            parts.append(union(intervals(start[own], end[own])))
+    return subtract(concatenate(work), concatenate(idle))

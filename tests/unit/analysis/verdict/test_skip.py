@@ -7,7 +7,7 @@ import pytest
 
 from explane.analysis.steps.launches import join_launches
 from explane.analysis.verdict.latency import launch_latency, median_t_l_ps
-from explane.analysis.verdict.skip import SKIP_SCHEMA, skip_metrics
+from explane.analysis.verdict.skip import SKIP_SCHEMA, launch_rows, skip_metrics
 from explane.analysis.verdict.skip_words import DEFINITIONS
 from tests.unit.analysis.made import E, K, L, capture
 
@@ -139,7 +139,7 @@ def test_the_median_over_steps_is_a_measured_step_and_the_range_is_theirs() -> N
 
 def test_one_row_per_kernel_with_its_launch() -> None:
     kernels = [K(20, 10, "a", 1), K(40, 20, "b"), K(0, -1, "c", 1, ok=False)]
-    rows = skip_metrics(capture(kernels, [L(2, 5, 1, "hipLaunchKernel")])).rows
+    rows = launch_rows(capture(kernels, [L(2, 5, 1, "hipLaunchKernel")]))
     columns = ("kernel", "kind", "correlation_id", "launch_start_ps", "launch_name", "t_l_ps")
     assert rows.select(columns).rows() == [
         ("c", "compute", 1, 2, "hipLaunchKernel", None),
@@ -177,6 +177,6 @@ def test_nothing_recorded() -> None:
     skip = skip_metrics(data)
     assert skip.value("n_kernels") == 0
     assert skip.value("tklqt_ps") is None
-    assert len(skip.rows) == 0
+    assert len(launch_rows(data)) == 0
     assert median_t_l_ps(data, join_launches(data)) == 0
     assert skip.value("il_ps") is None
