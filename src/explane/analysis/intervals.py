@@ -134,11 +134,6 @@ def length_by_group(parts: Intervals, n_groups: int) -> I64:
     return total
 
 
-def union_length(parts: Intervals, n_groups: int) -> I64:
-    """Time that at least one interval of the group covers; shape (n_groups,)."""
-    return length_by_group(union(parts), n_groups)
-
-
 def hull(parts: Intervals, n_groups: int) -> tuple[I64, I64]:
     """First start and last end of each group; (0, 0) for a group without intervals."""
     low = np.full(n_groups, np.iinfo(np.int64).max, dtype=np.int64)
@@ -246,16 +241,6 @@ def priority_layers(sets: tuple[Intervals, ...]) -> tuple[Intervals, ...]:
         layers.append(_pieces(group, time, free & (covers > 0)))
         free &= covers == 0
     return tuple(layers)
-
-
-def time_by_priority(sets: tuple[Intervals, ...], n_groups: int) -> I64:
-    """Length of each set's layer (see `priority_layers`) in each group.
-
-    Returns:
-        Shape (n_groups, n_sets); row sums are the length of the union of all sets.
-    """
-    layers = priority_layers(sets)
-    return np.stack([length_by_group(layer, n_groups) for layer in layers], axis=1)
 
 
 def covered_in_windows(parts: Intervals, start_ps: I64, end_ps: I64) -> I64:

@@ -10,7 +10,7 @@ name that only looks like an instruction (`refine_kind`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -99,11 +99,6 @@ _COPY_OPCODES: Final = frozenset({"copy", "copy-start", "copy-done"})
 def kind_of_name(name: str) -> Kind:
     """Kind of a device event told by its name alone; COMPUTE when no rule knows it."""
     return next((kind for kind, rule in _RULES if rule.match(name)), Kind.COMPUTE)
-
-
-def kinds_of_names(names: Iterable[str]) -> U8:
-    """`kind_of_name` of each name."""
-    return np.fromiter((kind_of_name(name) for name in names), dtype=np.uint8)
 
 
 def refine_kind(name: str, by_name: Kind, opcode: str) -> Kind:
@@ -205,11 +200,6 @@ def is_whole_graph(name: str) -> bool:
 def is_python_event(name: str) -> bool:
     """True for events of the Python tracer: `$file.py:line function`, `$builtins len`."""
     return name.startswith("$")
-
-
-def is_copy_kernel(name: str) -> bool:
-    """True for a kernel that does a copy or fill for the runtime (ROCm's blit kernels)."""
-    return name.startswith(_BLIT)
 
 
 # ------------------------------------------------------------------------ lines of device planes

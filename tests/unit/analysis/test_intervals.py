@@ -18,11 +18,10 @@ from explane.analysis.intervals import (
     intersect,
     intervals,
     length_by_group,
+    priority_layers,
     running_end,
     subtract,
-    time_by_priority,
     union,
-    union_length,
 )
 
 N_GROUPS = 3
@@ -82,14 +81,14 @@ def test_intersection_and_subtraction_are_set_operations(left: Rows, right: Rows
 def test_lengths_are_counts_of_picoseconds(items: Rows) -> None:
     parts = make(items)
     expected = [sum(g == k for g, _ in cells(parts)) for k in range(N_GROUPS)]
-    assert union_length(parts, N_GROUPS).tolist() == expected
+    assert length_by_group(union(parts), N_GROUPS).tolist() == expected
 
 
 @settings(max_examples=60, deadline=None)
 @given(rows, rows, rows)
 def test_priority_divides_the_union_without_remainder(a: Rows, b: Rows, c: Rows) -> None:
     sets = (make(a), make(b), make(c))
-    total = time_by_priority(sets, N_GROUPS)
+    total = np.stack([length_by_group(layer, N_GROUPS) for layer in priority_layers(sets)], axis=1)
     first, second, third = (cells(s) for s in sets)
     shares = (first, second - first, third - first - second)
     for group in range(N_GROUPS):
@@ -123,7 +122,7 @@ def test_covered_time_of_windows(
 def test_zero_length_events_at_borders_do_not_split_or_add() -> None:
     parts = make([(0, 0, 10), (0, 10, 0), (0, 5, 0), (0, 20, 0), (0, 10, 5)])
     assert union(parts).end_ps.tolist() == [15]
-    assert union_length(parts, 1).tolist() == [15]
+    assert length_by_group(union(parts), 1).tolist() == [15]
 
 
 def test_times_near_the_limit_do_not_overflow_between_groups() -> None:
@@ -133,7 +132,7 @@ def test_times_near_the_limit_do_not_overflow_between_groups() -> None:
         np.array([5, high + 9, -high + 2], dtype=np.int64),
         np.array([0, 1, 2]),
     )
-    assert union_length(parts, 3).tolist() == [5, 9, 2]
+    assert length_by_group(union(parts), 3).tolist() == [5, 9, 2]
 
 
 def test_running_end_restarts_in_each_group() -> None:
@@ -157,5 +156,5 @@ def test_nothing_in_nothing_out(operation: object) -> None:
     assert callable(operation)
     assert len(operation(none, none)) == 0
     assert length_by_group(none, 2).tolist() == [0, 0]
-    assert time_by_priority((none, none), 1).tolist() == [[0, 0]]
+    assert [len(layer) for layer in priority_layers((none, none))] == [0, 0]
     assert covered_in_windows(none, np.array([0]), np.array([5])).tolist() == [0]

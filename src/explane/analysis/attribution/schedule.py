@@ -8,7 +8,7 @@ condition of a loop with a known trip count are never launched and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -193,7 +193,3 @@ class Schedule:
         if any(x.command_buffer for x in self.launches):
             return bool(launch.command_buffer)
         return launch.convertible and end - first >= MIN_GRAPH
-
-    def loops_of(self, index: int) -> Sequence[int]:
-        """Indices into `loops` of those that hold a launch, outermost first."""
-        return [i for i, loop in enumerate(self.loops) if loop.first <= index < loop.end]

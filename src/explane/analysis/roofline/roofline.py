@@ -19,7 +19,6 @@ import polars as pl
 
 from explane.analysis.attribution.result import Attribution, InstructionKey
 from explane.analysis.intervals import intervals, running_end
-from explane.analysis.lines.provenance import Provenance
 from explane.analysis.roofline.cost import Cost, unknown_cost
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.analysis.roofline.gpus import Gpu, GpuIdentity, Peak, gpu_by_key, identify_gpu
@@ -138,35 +137,6 @@ def roofline(
         coverage=coverage,
         identity=identity,
         overridden=chosen != RooflineOptions(),
-    )
-
-
-def line_roofline(
-    result: Roofline, provenances: Mapping[int, Mapping[str, Provenance]]
-) -> pl.DataFrame:
-    """The modelled part of the table by Python line, most time above the roof first.
-
-    Returns:
-        host, source_file, source_line, function, n_ops, total_ps, roof_ps, peak_ratio,
-        above_roof_ps; sums over executions. Ops without a line are one row of their own.
-    """
-    modelled = result.table.filter(pl.col("roof_ps").is_not_null())
-    keys = zip(modelled["program_id"], modelled["hlo_instruction"], strict=True)
-    found = [provenances[program_id][name] for program_id, name in keys]
-    lines = modelled.with_columns(
-        pl.Series("source_file", [f.source_file or None for f in found], dtype=pl.String),
-        pl.Series("source_line", [f.source_line or None for f in found], dtype=pl.Int64),
-        pl.Series("function", [f.function or None for f in found], dtype=pl.String),
-        (pl.col("roof_ps") * pl.col("n_executions")).alias("roof_ps"),
-    )
-    by = ["host", "source_file", "source_line", "function"]
-    sums = [pl.col(name).sum() for name in ("total_ps", "roof_ps", "above_roof_ps")]
-    return (
-        lines.group_by(by)
-        .agg(pl.len().cast(pl.Int64).alias("n_ops"), *sums)
-        .with_columns((pl.col("roof_ps") / pl.col("total_ps")).alias("peak_ratio"))
-        .sort(["above_roof_ps", *by], descending=[True, False, False, False, False])
-        .select(*by, "n_ops", "total_ps", "roof_ps", "peak_ratio", "above_roof_ps")
     )
 
 

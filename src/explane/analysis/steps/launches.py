@@ -64,11 +64,6 @@ class LaunchJoin:
         return int((self.kernel_launch >= 0).sum())
 
     @property
-    def n_without_launch(self) -> int:
-        """Kernels without a launch."""
-        return int((self.kernel_launch < 0).sum())
-
-    @property
     def n_launches(self) -> int:
         """Calls that can make device work."""
         return int(self.is_launch.sum())

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from explane.analysis.attribution.result import Attribution, InstructionKey
-from explane.analysis.lines.provenance import provenance
 from explane.analysis.roofline.roofline import (
     ABOVE_MEMORY_PEAK,
     ABOVE_PEAK,
@@ -17,7 +16,6 @@ from explane.analysis.roofline.roofline import (
     INSIDE_A_FUSION,
     Roofline,
     RooflineOptions,
-    line_roofline,
     roofline,
 )
 from explane.capture.model import Capture, Device, HostEvents, Kernels, Launches
@@ -231,16 +229,6 @@ def test_steps_add_up_what_could_be_saved_at_most() -> None:
     ]
     first = steps.row(0, named=True)
     assert first["modelled_ps"] - first["roof_ps"] == pytest.approx(first["above_roof_ps"], abs=2)
-
-
-def test_by_python_line() -> None:
-    result = run([("d", 0, 0, 0, 10), ("d", 0, 1, 50, 20), ("n", 0, 0, 10, 2), ("u", 0, 0, 12, 4)])
-    lines = line_roofline(result, {PROGRAM: provenance(program_of(DOT))})
-    assert lines.select("source_line", "n_ops", "total_ps").rows() == [
-        (12, 1, 30 * US),
-        (13, 1, 2 * US),
-    ]
-    assert lines["peak_ratio"][0] == pytest.approx(2 * 2**31 / 1307.4 / 30e6, rel=1e-4)
 
 
 def test_no_kernels_at_all() -> None:

@@ -29,7 +29,6 @@ def test_kernels_without_launch_and_launches_without_kernels_are_counted() -> No
     )
     join = join_launches(data)
     assert join.kernel_launch.tolist() == [0, -1, -1]
-    assert join.n_without_launch == 2
     assert join.without_kernels.tolist() == [False, True, True]
 
 
