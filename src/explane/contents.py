@@ -32,7 +32,8 @@ def info(captures: Sequence[str], options: Options, progress: Progress = NULL) -
         with progress.stage(f"reading {files.host}"):
             wanted = ReadOptions(host_events=False, host_planes=not options.show_ops)
             record = load_host(files, wanted)
-        lines += overview_lines(overview(files.host, record), host_read=not options.show_ops)
+        host_read = wanted.host_planes or record.main.source == "json"
+        lines += overview_lines(overview(files.host, record), host_read)
         if options.show_ops:
             lines += op_lines(labelled_ops(record.main))
         partial_capture |= record.main.partial or bool(record.xplane_problem)

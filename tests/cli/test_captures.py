@@ -175,6 +175,16 @@ def test_time_by_labelled_op_reads_the_gpus_alone(capsys: Captured) -> None:
     assert first == ["2.331", "ms", "19.2", "%", "25", *label]
 
 
+def test_launches_of_a_json_are_counted_with_ops_too(tmp_path: Path, capsys: Captured) -> None:
+    """All of a JSON is read in any case."""
+    [json] = write_small_capture(tmp_path / "run").rglob("*.trace.json.gz")
+    json.rename(tmp_path / json.name)
+    assert main(["info", str(tmp_path / json.name), "--ops"]) == 0
+    shown = capsys.readouterr().out
+    assert f"launches: {N_KERNELS}, of graphs: 0" in shown
+    assert "not read" not in shown
+
+
 @require_shared
 @pytest.mark.parametrize("name", OTHER)
 @pytest.mark.parametrize("command", READING)
