@@ -141,16 +141,13 @@ class PlaneReader:
             return host
         columns = (host.start_ps, host.duration_ps, host.name, host.step_num)
         stays = short.kept(int(host.thread[0]), *columns)
-        gone, n_names = host.name[~stays], len(self._pool.strings)
+        gone = np.bincount(host.name[~stays])
         if not len(gone):
             return host
-        n_python = sum(
-            int(count)
-            for code, count in enumerate(np.bincount(gone, minlength=n_names))
-            if count and is_python_event(self._pool.strings[code])
-        )
-        counts.n_left_out += len(gone)
-        counts.n_python_events += n_python
+        codes = np.flatnonzero(gone).tolist()
+        python = [code for code in codes if is_python_event(self._pool.strings[code])]
+        counts.n_left_out += int(gone.sum())
+        counts.n_python_events += int(gone[python].sum())
         return take(host, np.flatnonzero(stays))
 
     def timestamps_ns(self, plane: XPlane) -> list[int]:
