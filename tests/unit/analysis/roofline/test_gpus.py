@@ -98,7 +98,7 @@ def test_a_vendor_alone_is_not_enough() -> None:
     assert len(found.candidates) > 1
 
 
-def test_every_product_of_the_issue_is_there_with_sources() -> None:
+def test_every_product_is_there_with_its_sources() -> None:
     keys = {gpu.key for gpu in known_gpus()}
     wanted = (
         "mi210 mi250x mi300a mi300x mi325x mi350x mi355x a100-40gb a100-sxm-80gb a10 l4 l40s "
