@@ -130,7 +130,7 @@ def verdict(
         return _written(captures, output, options, progress, verdict_only, write_verdict)
     with progress.stage("looking for captures"):
         found = discover(captures)
-    investigation = investigated(found, verdict_only, options, progress)
+    investigation = investigated(found, partial(verdict_only, rows=False), options, progress)
     return Outcome(verdict_summary(investigation), investigation.partial)
 
 

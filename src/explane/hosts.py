@@ -54,10 +54,12 @@ def full(
     return HostResult(investigate_host(record, options, progress, told), identify(record))
 
 
-def verdict_only(files: HostFiles, _options: Options, progress: Progress) -> HostResult:
-    """The verdict on one process, without its programs."""
+def verdict_only(
+    files: HostFiles, _options: Options, progress: Progress, rows: bool = True
+) -> HostResult:
+    """The verdict on one process, without its programs; with `rows` the table of that name too."""
     record = _read(files, ReadOptions(short_events=False, programs=False), progress)
-    return HostResult(investigate_verdict(record, progress), identify(record))
+    return HostResult(investigate_verdict(record, progress, rows), identify(record))
 
 
 def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:

@@ -120,11 +120,19 @@ def investigate_host(
     )
 
 
-def investigate_verdict(record: HostCapture, progress: Progress = NULL) -> Investigation:
-    """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict."""
+def investigate_verdict(
+    record: HostCapture, progress: Progress = NULL, rows: bool = True
+) -> Investigation:
+    """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict.
+
+    Args:
+        record: One process's capture.
+        progress: Told what is being done.
+        rows: Whether the table with a row per kernel is wanted.
+    """
     capture = record.main
     with lean_stage(progress, "verdict"):
-        tables = _verdict_tables(_base(record))
+        tables = _verdict_tables(_base(record), rows=rows)
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
@@ -183,14 +191,15 @@ def _base(record: HostCapture) -> _Base:
     return _Base(record, join, steps, stream_budgets(record.main, steps))
 
 
-def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, pl.DataFrame]:
-    """Steps, streams, devices, idle, SKIP, rows and the verdict."""
+def _verdict_tables(
+    base: _Base, expected: Expected | None = None, *, rows: bool = True
+) -> dict[str, pl.DataFrame]:
+    """Steps, streams, devices, idle, SKIP, the verdict and, last since it is large, rows."""
     capture = base.record.main
     idle = idle_gaps(capture, base.join, base.steps, base.budgets)
     skip = skip_metrics(capture, base.join, base.steps)
     verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle, expected)
-    rows = launch_rows(capture, base.join, base.steps, skip.latency)  # last: it is large
-    return {
+    tables = {
         "steps": base.steps.table,
         "streams": base.budgets.table,
         "devices": base.budgets.devices,
@@ -199,10 +208,12 @@ def _verdict_tables(base: _Base, expected: Expected | None = None) -> dict[str, 
         "idle_causes": idle.summary,
         "skip": skip.table,
         "top_kernels": skip.top_kernels,
-        "rows": rows,
         "verdict": verdict.table,
         "verdict_parts": verdict.parts_table,
     }
+    if rows:
+        tables["rows"] = launch_rows(capture, base.join, base.steps, skip.latency)
+    return tables
 
 
 def _attribution_tables(

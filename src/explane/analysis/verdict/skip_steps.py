@@ -24,7 +24,7 @@ from explane.analysis.verdict.latency import Latency
 from explane.capture.host_names import WAIT
 from explane.capture.model import I64, Bools, Capture, HostEvents
 
-_BLOCK: Final = 1 << 20
+_BLOCK: Final = 1 << 18
 """Host events that are worked on at once: nested events are few once they are joined."""
 
 
@@ -132,7 +132,7 @@ def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]
         rows = slice(int(first[thread]), int(last[thread]))
         calls = join.home_thread == thread
         active = _active(events, rows, waits[rows])
-        called = intervals(launches.start_ps[calls], launches.end_ps[calls])
+        called = union(intervals(launches.start_ps[calls], launches.end_ps[calls]))
         result[int(thread)] = union(concatenate([active, called]))
     return result
 
