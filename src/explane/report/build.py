@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import polars as pl
 
@@ -33,8 +34,18 @@ ATTRIBUTION_TABLES = ("kernels", "ops", "lines", "how", "selfcheck")
 """Tables that are written in `attribution/`."""
 
 
-def report_tables(investigation: Investigation, options: Options) -> dict[str, pl.DataFrame]:
-    """All tables of a report in their written form, sorted by file stem."""
+def report_tables(
+    investigation: Investigation,
+    options: Options,
+    known: Mapping[str, pl.DataFrame] = MappingProxyType({}),
+) -> dict[str, pl.DataFrame]:
+    """All tables of a report in their written form, sorted by file stem.
+
+    Args:
+        investigation: All results.
+        options: Source folder and whether source lines may be quoted.
+        known: Tables of the investigation that are in their written form already.
+    """
     tables = {**investigation.tables, **fact_tables(investigation)}
     if "swimlane" in tables:  # it is for pictures alone
         shown = tables["hosts"].filter("in_detail").select("host")
@@ -47,7 +58,7 @@ def report_tables(investigation: Investigation, options: Options) -> dict[str, p
     if "verdict" in tables:
         tables["verdict_parts"] = verdict_parts(tables["verdict"])
     tables["definitions"] = definition_table()
-    return {stem: written(tables[stem]) for stem in sorted(tables)}
+    return {s: known[s] if s in known else written(tables[s]) for s in sorted(tables)}
 
 
 def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> Document:

@@ -27,12 +27,16 @@ class TableWriter:
     Args:
         folder: Where to.
         parquet: Whether each is written as Parquet too.
+
+    Attributes:
+        tables: Tables that were begun, in their written form, by stem.
     """
 
     def __init__(self, folder: OutputFolder, parquet: bool = True):
         self._folder, self._parquet = folder, parquet
         self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="table")
         self._begun: dict[str, Future[TableFile]] = {}
+        self.tables: dict[str, pl.DataFrame] = {}
 
     def __enter__(self) -> TableWriter:
         return self
@@ -54,6 +58,7 @@ class TableWriter:
         """
         for stem in sorted(places, key=lambda stem: -tables[stem].height * tables[stem].width):
             if stem not in self._begun:
+                self.tables[stem] = tables[stem]
                 self._begun[stem] = self._pool.submit(self._write, tables[stem], places[stem])
 
     def finished(self, stems: Mapping[str, str]) -> dict[str, TableFile]:

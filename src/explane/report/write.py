@@ -65,12 +65,13 @@ def write_report(
     if not_drawn:
         left_out = (*investigation.not_analysed, NotAnalysed("pictures", not_drawn))
         investigation = replace(investigation, not_analysed=left_out)
-    tables = report_tables(investigation, options or Options())
+    writer = writer or TableWriter(folder)
+    tables = report_tables(investigation, options or Options(), writer.tables)
     charts = describe(tables)
     record, book = Written(), ClaimBook(tables)
     places = {stem: _place(stem) for stem in tables}
-    with ThreadPoolExecutor(1) as pool, writer or TableWriter(folder) as tables_writer:
-        tables_writer.begin(tables, places)
+    with ThreadPoolExecutor(1) as pool, writer:
+        writer.begin(tables, places)
         drawn = pool.submit(draw, charts, convert)
         for name in _write_programs(investigation.programs, folder, "attribution/"):
             record.files[name] = folder.digest(name)
@@ -81,7 +82,7 @@ def write_report(
         title, blocks = attribution_summary(book)
         record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
         drawings = drawn.result()
-        record.tables = tables_writer.finished(places)
+        record.tables = writer.finished(places)
     for stem, svg in drawings.pictures.items():
         name = f"pictures/{stem}.svg"
         folder.write_text(name, svg)
