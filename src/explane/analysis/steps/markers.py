@@ -37,8 +37,9 @@ def steps_by_markers(capture: Capture, join: LaunchJoin) -> StepGuess | None:
     most = (0, 0)
     moment = launch_moments(capture, join)
     for rows in _marker_groups(capture):
-        inside = _inside(capture, join, rows, moment)
-        guess = _assign(capture, join, rows, moment, inside)
+        begun = np.searchsorted(capture.host_events.start_ps[rows], moment, side="right") - 1
+        inside = _inside(capture, join, rows, moment, begun)
+        guess = _assign(capture, join, rows, moment, begun, inside)
         found = guess.kernel_index >= 0
         times = (_time_ps(capture, inside), _time_ps(capture, found))
         if times > most or (best is None and found.any()):
@@ -46,11 +47,18 @@ def steps_by_markers(capture: Capture, join: LaunchJoin) -> StepGuess | None:
     return best
 
 
-def _inside(capture: Capture, join: LaunchJoin, rows: I64, moment: I64) -> Bools:
-    """Which kernels are launched while a marker of the series is open."""
-    events = capture.host_events
-    last = np.searchsorted(events.start_ps[rows], moment, side="right") - 1
-    open_: Bools = (last >= 0) & (moment < events.end_ps[rows][np.maximum(last, 0)])
+def _inside(capture: Capture, join: LaunchJoin, rows: I64, moment: I64, begun: I64) -> Bools:
+    """Which kernels are launched while a marker of the series is open.
+
+    Args:
+        capture: The capture.
+        join: Its launches.
+        rows: The markers.
+        moment: When each kernel is launched.
+        begun: The marker that began last before it, or -1.
+    """
+    ends = capture.host_events.end_ps[rows]
+    open_: Bools = (begun >= 0) & (moment < ends[np.maximum(begun, 0)])
     return open_ & (moment >= 0) & (join.kernel_launch >= 0)
 
 
@@ -75,12 +83,12 @@ def _marker_groups(capture: Capture) -> list[I64]:
 
 
 def _assign(
-    capture: Capture, join: LaunchJoin, rows: I64, moment: I64, inside: Bools
+    capture: Capture, join: LaunchJoin, rows: I64, moment: I64, begun: I64, inside: Bools
 ) -> StepGuess:
     """Steps of one series of markers, without those that launched nothing."""
     events = capture.host_events
     start, end = events.start_ps[rows], events.end_ps[rows]
-    index = np.searchsorted(start, moment, side="right").astype(np.int32) - 1
+    index = begun.astype(np.int32)
     launched = join.kernel_launch >= 0
     total = _time_ps(capture, launched)
     notes = []
