@@ -10,7 +10,7 @@ a candidate.
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from explane.capture.program import Instruction, Program
 
@@ -23,15 +23,7 @@ _Field = Literal[
     "control_predecessor_ids",
     "frontend_attributes",
 ]
-_IDENTITY: Final[tuple[_Field, ...]] = (
-    "name",
-    "id",
-    "metadata",
-    "operand_ids",
-    "called_computation_ids",
-    "control_predecessor_ids",
-    "frontend_attributes",
-)
+_IDENTITY: Final[tuple[_Field, ...]] = get_args(_Field)
 
 
 def body_key(program: Program, instruction: Instruction) -> str:
