@@ -16,7 +16,7 @@ from typing import Final
 
 from explane.analysis.investigation import Investigation
 from explane.analysis.lines.line_times import line_times
-from explane.capture.discover import discover
+from explane.capture.discover import Discovery, discover
 from explane.errors import CaptureError
 from explane.export.perfetto import write_perfetto
 from explane.export.pprof import write_pprof
@@ -67,8 +67,7 @@ def investigate(
     """
     chosen = options or Options()
     paths = [captures] if isinstance(captures, str | Path) else captures
-    with progress.stage("looking for captures"):
-        found = discover(paths)
+    found = _discovered(paths, progress)
     return investigated(found, full, chosen, progress, executor)
 
 
@@ -92,8 +91,7 @@ def report(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    with progress.stage("looking for captures"):
-        found = discover(captures)
+    found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
     with OutputFolder(output, inputs, options.force) as folder, TableWriter(folder) as writer:
         # Those of several processes are merged first.
@@ -128,8 +126,7 @@ def verdict(
     """
     if output is not None:
         return _written(captures, output, options, progress, verdict_only, write_verdict)
-    with progress.stage("looking for captures"):
-        found = discover(captures)
+    found = _discovered(captures, progress)
     investigation = investigated(found, partial(verdict_only, rows=False), options, progress)
     return Outcome(verdict_summary(investigation), investigation.partial)
 
@@ -192,8 +189,7 @@ def export(
         CaptureError: No host's capture can be used.
         UsageError: The output can't be written, or an option can't be meant.
     """
-    with progress.stage("looking for captures"):
-        found = discover(captures)
+    found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
     refuse_file(output, inputs, options.force)
     form, by = target
@@ -225,8 +221,7 @@ def annotate(
     """
     from explane.report.annotate_html import to_page  # only here: Jinja takes time to load
 
-    with progress.stage("looking for captures"):
-        found = discover(captures)
+    found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
     if output is not None:
         refuse_file(output, inputs, options.force)
@@ -278,6 +273,12 @@ def demo(
     return replace(outcome, lines=(SIMULATED_NOTE, *outcome.lines))
 
 
+def _discovered(captures: Sequence[str | Path], progress: Progress) -> Discovery:
+    """The run to analyse, with a stage of its own."""
+    with progress.stage("looking for captures"):
+        return discover(captures)
+
+
 def _written(
     captures: Sequence[str],
     output: Path,
@@ -287,8 +288,7 @@ def _written(
     write: Callable[[Investigation, OutputFolder, Options], tuple[str, ...]],
 ) -> Outcome:
     """Analyse, then write whole or not at all."""
-    with progress.stage("looking for captures"):
-        found = discover(captures)
+    found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
     refuse_unsafe(output, inputs, options.force)
     investigation = investigated(found, analysis, options, progress)

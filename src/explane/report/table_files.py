@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Final
 
 import polars as pl
@@ -41,12 +40,7 @@ class TableWriter:
     def __enter__(self) -> TableWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, tables: Mapping[str, pl.DataFrame], places: Mapping[str, str]) -> None:

@@ -20,6 +20,9 @@ PARTS: Final = ("compute", "collective", "memcpy", "memset", "idle")
 LABEL: Final = {"type": "text", "align": "left", "dx": 3, "fontSize": 10, "clip": True}
 """Mark of a text inside a bar, from the bar's start on."""
 
+LABEL_PIXELS: Final = 6.2
+"""Width of a letter of such a text."""
+
 EDGE: Final = {"stroke": "white", "strokeWidth": 0.5}
 """Of a mark: what parts it from its neighbours."""
 

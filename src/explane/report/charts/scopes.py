@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from explane.report.charts.axis_unit import axis_unit
-from explane.report.charts.encoding import EDGE, LABEL, number, word
+from explane.report.charts.encoding import EDGE, LABEL, LABEL_PIXELS, number, word
 from explane.report.charts.theme import (
     WIDTH,
     ChartData,
@@ -19,7 +19,6 @@ from explane.report.text import shortened, visible
 from explane.units import format_ps
 
 _ROW_HEIGHT: Final = 20
-_LABEL_PIXELS: Final = 6.2
 _MOST_BARS: Final = 1_500
 _INK: Final = {"value": "#1b1f24"}
 _SHADES: Final = ["#9ecae1", "#a1d99b", "#fdd0a2", "#dadaeb", "#c7e9c0", "#fdae6b", "#bcbddc"]
@@ -77,7 +76,7 @@ def _placed(scopes: pl.DataFrame, total_ps: int) -> list[dict[str, object]]:
         start = next_start[parent]
         next_start[parent] = start + duration_ps
         next_start[path] = start
-        room = int(duration_ps / least_ps / _LABEL_PIXELS) - 1
+        room = int(duration_ps / least_ps / LABEL_PIXELS) - 1
         rows.append(
             {
                 "path": shortened(visible(path), 200),

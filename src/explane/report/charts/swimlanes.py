@@ -9,7 +9,7 @@ import polars as pl
 
 from explane.report.charts.axis_unit import AxisUnit, axis_unit
 from explane.report.charts.buckets import joined, merged
-from explane.report.charts.encoding import Part
+from explane.report.charts.encoding import LABEL_PIXELS, Part
 from explane.report.charts.lanes import (
     LANE_HEIGHT,
     MOST_LANES,
@@ -26,7 +26,6 @@ from explane.report.charts.lanes import (
 from explane.report.charts.theme import WIDTH, ChartData, themed
 from explane.report.text import shortened, visible
 
-_LABEL_PIXELS: Final = 6.2
 _MOST_LABELS: Final = 150
 _MOST_MARKS: Final = 10_000
 _SHORTEST_LABEL: Final = 7
@@ -119,7 +118,7 @@ class _Drawing:
         """Names inside the widest marks, as much of them as fits."""
         following = pl.col("start_ps").shift(-1).over("lane") - pl.col("start_ps")
         free = pl.min_horizontal("duration_ps", following)
-        room = (free / self.pixel_ps / _LABEL_PIXELS - 1).floor()
+        room = (free / self.pixel_ps / LABEL_PIXELS - 1).floor()
         wide = (
             marks.with_columns(room.cast(pl.Int64).alias("room"))
             .filter(pl.col("name").is_not_null() & (pl.col("room") >= _SHORTEST_LABEL))
