@@ -58,7 +58,7 @@ def verdict_only(
     files: HostFiles, _options: Options, progress: Progress, rows: bool = True
 ) -> HostResult:
     """The verdict on one process, without its programs; with `rows` the table of that name too."""
-    record = _read(files, ReadOptions(short_events=False, programs=False), progress)
+    record = _read(files, ReadOptions(short_events=False, programs=False, labels=False), progress)
     return HostResult(investigate_verdict(record, progress, rows), identify(record))
 
 

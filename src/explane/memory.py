@@ -10,9 +10,11 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from explane.progress import Progress
+
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -21,6 +23,12 @@ def lean_stage(progress: Progress, name: str) -> Iterator[None]:
     with progress.stage(name):
         yield
         give_back()
+
+
+def freed(result: Result) -> Result:
+    """Hands a result on when what was freed while it was made is given back."""
+    give_back()
+    return result
 
 
 def give_back() -> None:

@@ -3,7 +3,8 @@
 An interval is `[start, end)`; an empty or negative one (`end <= start`) covers nothing. A *group*
 is any small integer (a stream, a device, a thread): intervals of different groups never meet.
 All operations sort once and sweep, so their cost is n log n in the number of intervals; what is
-sorted already is not sorted again.
+sorted already is not sorted again. Sets are swept together in slices of time, so that what a sweep
+needs beside its sets stays small.
 
     events     ├──────┤   ├───┤        ├──┤
                   ├─────┤     ├──┤            (touching and overlapping ones are one)
@@ -13,18 +14,26 @@ sorted already is not sorted again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from explane.capture.growing import is_constant
 from explane.capture.model import I64, Bools
+
+_SLICE: Final = 1 << 18
+"""Intervals of the longest set that are swept at once."""
+
+_FIRST_PS, _LAST_PS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Columns of intervals; the same length each.
+    """Columns of intervals; the same length each. One group throughout is stored once.
 
     Attributes:
         group: Group of each interval, 0 or more.
@@ -43,9 +52,12 @@ class Intervals:
         """Length of each interval; negative where an end lies before its start."""
         return self.end_ps - self.start_ps
 
-    def take(self, rows: Bools | I64 | npt.NDArray[np.intp]) -> Intervals:
-        """The intervals of a mask or of row numbers."""
-        return Intervals(self.group[rows], self.start_ps[rows], self.end_ps[rows])
+    def take(self, rows: Bools | I64 | npt.NDArray[np.intp] | slice) -> Intervals:
+        """The intervals of a mask, of row numbers or of a slice, which is not copied."""
+        start = self.start_ps[rows]
+        if is_constant(self.group) and len(start):
+            return Intervals(np.broadcast_to(self.group[0], len(start)), start, self.end_ps[rows])
+        return Intervals(self.group[rows], start, self.end_ps[rows])
 
 
 def intervals(start_ps: I64, end_ps: I64, group: npt.ArrayLike = 0) -> Intervals:
@@ -57,12 +69,13 @@ def intervals(start_ps: I64, end_ps: I64, group: npt.ArrayLike = 0) -> Intervals
 def concatenate(sets: Iterable[Intervals]) -> Intervals:
     """All intervals of several sets as one; nothing gives an empty set."""
     none = np.zeros(0, dtype=np.int64)
-    every = [Intervals(none, none, none), *sets]
-    return Intervals(
-        np.concatenate([s.group for s in every]),
-        np.concatenate([s.start_ps for s in every]),
-        np.concatenate([s.end_ps for s in every]),
-    )
+    every = [s for s in sets if len(s)] or [Intervals(none, none, none)]
+    start = np.concatenate([s.start_ps for s in every])
+    end = np.concatenate([s.end_ps for s in every])
+    groups = {int(s.group[0]) if is_constant(s.group) else None for s in every}
+    if len(groups) == 1 and None not in groups:
+        return Intervals(np.broadcast_to(every[0].group[0], len(start)), start, end)
+    return Intervals(np.concatenate([s.group for s in every]), start, end)
 
 
 def union(parts: Intervals) -> Intervals:
@@ -80,8 +93,10 @@ def union(parts: Intervals) -> Intervals:
     reach = running_end(parts)
     begins = np.ones(len(parts), dtype=bool)
     begins[1:] = (parts.group[1:] != parts.group[:-1]) | (parts.start_ps[1:] > reach[:-1])
+    if begins.all():
+        return parts
     last = np.append(np.flatnonzero(begins)[1:] - 1, len(parts) - 1)
-    return Intervals(parts.group[begins], parts.start_ps[begins], reach[last])
+    return replace(parts.take(begins), end_ps=reach[last])
 
 
 def _lasting(parts: Intervals) -> Intervals:
@@ -145,28 +160,71 @@ def hull(parts: Intervals, n_groups: int) -> tuple[I64, I64]:
     return low, high
 
 
-def _edges(sets: tuple[Intervals, ...]) -> tuple[I64, I64, list[npt.NDArray[np.int8]]]:
-    """Sorted edges of the unions of several sets, and which sets cover the time after each edge.
+def _swept(
+    sets: Sequence[Intervals], choose: Callable[[list[Bools]], Sequence[Bools]]
+) -> list[Intervals]:
+    """Time that is chosen by which of several sets cover it.
+
+    Args:
+        sets: Intervals in any order.
+        choose: Gets, for stretches of time, whether each set covers them, and gives one mask of
+            them per result.
 
     Returns:
-        group and time of each edge, and one column per set: 1 where it covers, else 0.
+        One union per result.
     """
-    kept = [union(s) for s in sets]
-    time = np.concatenate([edge for s in kept for edge in (s.start_ps, s.end_ps)])
-    groups = {int(s.group[at]) for s in kept if len(s) for at in (0, -1)}
+    found: list[list[Intervals]] = []
+    for part in _slices([union(s) for s in sets]):
+        group, time, covers = _edges(part)
+        pieces = [_pieces(group, time, wanted) for wanted in choose(covers)]
+        found.append(pieces)
+    return [union(concatenate(pieces)) for pieces in zip(*found, strict=True)]
+
+
+def _slices(unions: list[Intervals]) -> Iterator[list[Intervals]]:
+    """Several unions cut into slices of time of one group each, where there is much to sweep."""
+    if max(map(len, unions)) <= _SLICE:
+        yield unions
+        return
+    for group in np.unique(np.concatenate([np.unique(s.group) for s in unions])).tolist():
+        own = [s.take(slice(*np.searchsorted(s.group, (group, group + 1)))) for s in unions]
+        longest = max(own, key=len)
+        cuts = longest.start_ps[_SLICE::_SLICE].tolist()
+        for begin, end in pairwise((_FIRST_PS, *cuts, _LAST_PS)):
+            yield [_between(s, begin, end) for s in own]
+
+
+def _between(parts: Intervals, begin_ps: int, end_ps: int) -> Intervals:
+    """What a union of one group covers between two moments."""
+    first = int(np.searchsorted(parts.end_ps, begin_ps, side="right"))
+    last = int(np.searchsorted(parts.start_ps, end_ps, side="left"))
+    parts = parts.take(slice(first, last))
+    return Intervals(
+        parts.group, np.maximum(parts.start_ps, begin_ps), np.minimum(parts.end_ps, end_ps)
+    )
+
+
+def _edges(unions: list[Intervals]) -> tuple[I64, I64, list[Bools]]:
+    """Sorted edges of several unions, and which of them cover the time after each edge.
+
+    Returns:
+        group and time of each edge, and one column per set: whether it covers.
+    """
+    time = np.concatenate([edge for s in unions for edge in (s.start_ps, s.end_ps)])
+    groups = {int(s.group[at]) for s in unions if len(s) for at in (0, -1)}
     if len(groups) <= 1:  # each set is sorted by group
         order = np.argsort(time, kind="stable")
         group: I64 = np.broadcast_to(np.int64(min(groups, default=0)), len(time))
     else:
-        group = np.concatenate([s.group for s in kept for _ in range(2)])
+        group = np.concatenate([s.group for s in unions for _ in range(2)])
         order = np.lexsort((time, group))
         group = group[order]
     coverage, first = [], 0
-    for part in kept:
+    for part in unions:
         delta = np.zeros(len(time), dtype=np.int8)
         delta[first : first + len(part)] = 1
         delta[first + len(part) : first + 2 * len(part)] = -1
-        coverage.append(np.cumsum(delta[order], dtype=np.int8))
+        coverage.append(np.cumsum(delta[order], dtype=np.int8) > 0)
         first += 2 * len(part)
     return group, time[order], coverage
 
@@ -186,8 +244,19 @@ def intersect(left: Intervals, right: Intervals) -> Intervals:
     right          ├─────────┤
     result         ├──┤    ├─┤
     """
-    group, time, (a, b) = _edges((left, right))
-    return _pieces(group, time, (a > 0) & (b > 0))
+    return _swept((left, right), lambda covers: [covers[0] & covers[1]])[0]
+
+
+def cover(sets: Sequence[Intervals]) -> Intervals:
+    """Time that at least one of several sets covers: `union` of all of them.
+
+    first      ├──────┤    ├─────┤
+    second         ├──────┤
+    result     ├──────────┤├─────┤
+    """
+    if not sets:
+        return concatenate(())
+    return _swept(sets, lambda covers: [np.logical_or.reduce(covers)])[0]
 
 
 def subtract(left: Intervals, right: Intervals) -> Intervals:
@@ -197,8 +266,7 @@ def subtract(left: Intervals, right: Intervals) -> Intervals:
     right          ├─────────┤
     result     ├───┤         ├───┤
     """
-    group, time, (a, b) = _edges((left, right))
-    return _pieces(group, time, (a > 0) & (b == 0))
+    return _swept((left, right), lambda covers: [covers[0] & ~covers[1]])[0]
 
 
 def gaps(parts: Intervals, windows: Intervals) -> Intervals:
@@ -234,13 +302,16 @@ def priority_layers(sets: tuple[Intervals, ...]) -> tuple[Intervals, ...]:
     Returns:
         One union per set; they are disjoint, and together they are the union of all sets.
     """
-    group, time, coverage = _edges(sets)
-    free = np.ones(len(time), dtype=bool)
-    layers = []
-    for covers in coverage:
-        layers.append(_pieces(group, time, free & (covers > 0)))
-        free &= covers == 0
-    return tuple(layers)
+
+    def first_that_covers(covers: list[Bools]) -> list[Bools]:
+        free = np.ones_like(covers[0])
+        layers = []
+        for covered in covers:
+            layers.append(free & covered)
+            free &= ~covered
+        return layers
+
+    return tuple(_swept(sets, first_that_covers))
 
 
 def covered_in_windows(parts: Intervals, start_ps: I64, end_ps: I64) -> I64:

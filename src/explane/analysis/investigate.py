@@ -44,7 +44,7 @@ from explane.analysis.verdict.verdict import Expected, find_verdict
 from explane.capture.hlo_text import program_text
 from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program
-from explane.memory import lean_stage
+from explane.memory import freed, lean_stage
 from explane.options import Options
 from explane.progress import NULL, Progress
 
@@ -186,9 +186,9 @@ def merge(investigations: Sequence[Investigation]) -> Investigation:
 
 
 def _base(record: HostCapture) -> _Base:
-    join = join_launches(record.main)
-    steps = find_steps(record.main, join)
-    return _Base(record, join, steps, stream_budgets(record.main, steps))
+    join = freed(join_launches(record.main))
+    steps = freed(find_steps(record.main, join))
+    return _Base(record, join, steps, freed(stream_budgets(record.main, steps)))
 
 
 def _verdict_tables(
@@ -196,8 +196,8 @@ def _verdict_tables(
 ) -> dict[str, pl.DataFrame]:
     """Steps, streams, devices, idle, SKIP, the verdict and, last since it is large, rows."""
     capture = base.record.main
-    idle = idle_gaps(capture, base.join, base.steps, base.budgets)
-    skip = skip_metrics(capture, base.join, base.steps)
+    idle = freed(idle_gaps(capture, base.join, base.steps, base.budgets))
+    skip = freed(skip_metrics(capture, base.join, base.steps))
     verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle, expected)
     tables = {
         "steps": base.steps.table,

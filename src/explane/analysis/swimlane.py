@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.columns import text_column
-from explane.capture.model import I64, Bools, Capture
+from explane.capture.model import I32, Bools, Capture
 
 LANE_COLUMNS = {
     "host": pl.String,
@@ -40,7 +40,7 @@ def swimlane_table(
     capture: Capture,
     kernels: pl.DataFrame,
     in_step: Bools,
-    kernel_launch: I64,
+    kernel_launch: I32,
     on_path: Bools | None = None,
 ) -> pl.DataFrame:
     """Events of one step, GPU lanes first, then launching threads.
@@ -83,7 +83,7 @@ def swimlane_table(
     return pl.concat(parts)
 
 
-def _thread_lanes(capture: Capture, launches: I64, origin_ps: int, end_ps: int) -> pl.DataFrame:
+def _thread_lanes(capture: Capture, launches: I32, origin_ps: int, end_ps: int) -> pl.DataFrame:
     """Launch calls of the step, and the host events of the threads that overlap it."""
     calls, events = capture.launches, capture.host_events
     first_ps = min(origin_ps, int(calls.start_ps[launches].min(initial=origin_ps)))

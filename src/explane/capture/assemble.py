@@ -109,7 +109,6 @@ class HostColumns:
     duration_ps: I64
     name: I32
     correlation_id: I64
-    device_id: I64
     program_id: I64
     hlo_op: I32
     step_num: I64
@@ -303,7 +302,6 @@ def _launches(host: HostColumns, pool: StringPool) -> Launches:
         duration_ps=host.duration_ps,
         name=host.name,
         correlation_id=host.correlation_id,
-        device_id=host.device_id,
         program_id=host.program_id,
         hlo_op=host.hlo_op,
         is_graph=_by_name(host.name, pool, is_graph_launch),

@@ -43,7 +43,6 @@ DEVICE_STATS: Final = {
 }
 HOST_STATS: Final = {
     "correlation_id": "correlation_id",
-    "device_id": "device_id",
     "program_id": "program_id",
     "hlo_op": "hlo_op",
     "step_num": "step_num",
@@ -131,7 +130,6 @@ def _host_columns(table: EventTable, rows: I64, values: PlaneValues) -> HostColu
         duration_ps=table.duration_ps[rows],
         name=values.event_names(table.metadata_id[rows]),
         correlation_id=number("correlation_id"),
-        device_id=number("device_id"),
         program_id=number("program_id"),
         hlo_op=missing_texts(count) if hlo_op is None else values.texts(hlo_op, table.texts)[rows],
         step_num=number("step_num"),

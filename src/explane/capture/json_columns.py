@@ -24,7 +24,6 @@ from explane.capture.model import I32, I64, MISSING
 NUMBER_ARGS: Final = (
     "correlation_id",
     "program_id",
-    "device_id",
     "step_num",
     "cuda_graph_id",
     "cuda_graph_node_id",

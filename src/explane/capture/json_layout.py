@@ -157,7 +157,6 @@ class Layout:
             duration_ps=batch.duration_ps[rows],
             name=batch.name[rows],
             correlation_id=args.numbers("correlation_id"),
-            device_id=args.numbers("device_id"),
             program_id=args.numbers("program_id"),
             hlo_op=args.texts("hlo_op"),
             step_num=args.numbers("step_num"),

@@ -126,7 +126,6 @@ class Launches:
         start_ps, duration_ps: The call on the host.
         name: Code of the event name (API name on ROCm, kernel symbol or `cuGraphLaunch…` on CUDA).
         correlation_id: Joins `Kernels.correlation_id`.
-        device_id: Stat `device_id` as stored; junk on rocprofiler-sdk.
         program_id, hlo_op: Label on the host event (rocprofiler-sdk only).
         is_graph: True when the call launches a graph (by its name).
     """
@@ -136,7 +135,6 @@ class Launches:
     duration_ps: I64
     name: I32
     correlation_id: I64
-    device_id: I64
     program_id: I64
     hlo_op: I32
     is_graph: Bools

@@ -24,6 +24,8 @@ class ReadOptions:
         host_planes: Read the planes of the host. False leaves out launches and host events without
             looking at them.
         programs: Keep the stored HLO modules.
+        labels: Keep what only an attribution asks for: the scope name and details of kernels, the
+            program and instruction on launch calls. False allows a reader to leave them missing.
         advance: Told, while a file is read, how many more of its bytes were used.
     """
 
@@ -32,4 +34,5 @@ class ReadOptions:
     host_events: bool = True
     host_planes: bool = True
     programs: bool = True
+    labels: bool = True
     advance: Callable[[int], None] = field(default=_ignore, compare=False)

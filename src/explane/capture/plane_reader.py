@@ -84,7 +84,8 @@ class PlaneReader:
             WireError: The plane is damaged; nothing of it was added.
         """
         values = self.values(plane)
-        wanted = self._wanted(plane, DEVICE_STATS)
+        names = self._unlabelled(DEVICE_STATS, "scope_name", "kernel_details")
+        wanted = self._wanted(plane, names)
         counts, lines = Counts(), self._streams(plane)
         first = len(self.devices)
         with _all_or_nothing(self.devices):
@@ -185,12 +186,18 @@ class PlaneReader:
         self.counts.add(counts)
 
     def _host_wanted(self, plane: XPlane) -> Wanted:
-        wanted = self._wanted(plane, HOST_STATS)
+        wanted = self._wanted(plane, self._unlabelled(HOST_STATS, "program_id", "hlo_op"))
         if not self._options.host_events:
             wanted = replace(wanted, required="correlation_id")
         if not (self._options.host_events and self._options.python_events):
             wanted = replace(wanted, skip_ids=self._python_ids(plane))
         return wanted
+
+    def _unlabelled(self, stats: Mapping[str, str], *labels: str) -> Mapping[str, str]:
+        """Stats to decode, without some where the options leave labels out."""
+        if self._options.labels:
+            return stats
+        return {stat: name for stat, name in stats.items() if name not in labels}
 
     def _wanted(self, plane: XPlane, names: Mapping[str, str]) -> Wanted:
         """What to decode; planes that give their stats the same ids share what was learnt."""

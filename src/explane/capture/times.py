@@ -84,11 +84,13 @@ def _outliers(device: _Timed, ok: Bools, launches: Launches, host_events: HostEv
     suspects = far_before | far_after
     if not suspects.any():
         return outlier
-    core = ~suspects
-    span = int(end[core].max() - start[core].min())
-    gap = np.where(far_before, start[core].min() - start, end - end[core].max())
-    condemned = suspects & _condemned(device, rows, launches, host_events, gap > _GAP_RATIO * span)
-    outlier[rows[condemned]] = True
+    first = int(start[~suspects].min())
+    last = int(end[~suspects].max())
+    few = np.flatnonzero(suspects)
+    gap = np.where(far_before[few], first - start[few], end[few] - last)
+    isolated = gap > _GAP_RATIO * (last - first)
+    suspect_rows = rows[few]
+    outlier[suspect_rows[_condemned(device, suspect_rows, launches, host_events, isolated)]] = True
     return outlier
 
 
@@ -113,7 +115,7 @@ def _condemned(
     host_events: HostEvents,
     isolated: Bools,
 ) -> Bools:
-    """What host records say of each event; without any, only isolation counts."""
+    """What host records say of some events; without any, only isolation counts."""
     if len(launches) == 0 and len(host_events) == 0:
         return isolated
     start = device.start_ps[rows]

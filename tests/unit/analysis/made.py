@@ -153,7 +153,6 @@ def _launches(calls: Sequence[L], pool: Pool) -> Launches:
         duration_ps=whole([c.duration for c in calls]),
         name=pool.codes([c.name for c in calls]),
         correlation_id=whole([c.call for c in calls]),
-        device_id=whole([c.device for c in calls]),
         program_id=whole([-1] * len(calls)),
         hlo_op=pool.codes([""] * len(calls)),
         is_graph=np.array([is_graph_launch(c.name) for c in calls], dtype=bool),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explane.analysis import intervals as module
 from explane.analysis.intervals import (
     Intervals,
     clip,
+    cover,
     covered_in_windows,
     gaps,
     hull,
@@ -31,6 +34,14 @@ Rows = list[tuple[int, int, int]]
 rows = st.lists(
     st.tuples(st.integers(0, N_GROUPS - 1), st.integers(0, LAST), st.integers(-2, 8)), max_size=12
 )
+
+
+@pytest.fixture(autouse=True, scope="module", params=[1 << 18, 2], ids=["whole", "in slices"])
+def slices(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test with sets that are swept at once, and in slices of two intervals."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SLICE", request.param)
+        yield
 
 
 def make(items: Rows) -> Intervals:
@@ -89,6 +100,8 @@ def test_lengths_are_counts_of_picoseconds(items: Rows) -> None:
 def test_priority_divides_the_union_without_remainder(a: Rows, b: Rows, c: Rows) -> None:
     sets = (make(a), make(b), make(c))
     total = np.stack([length_by_group(layer, N_GROUPS) for layer in priority_layers(sets)], axis=1)
+    assert cells(cover(sets)) == set().union(*(cells(s) for s in sets))
+    assert is_union(cover(sets))
     first, second, third = (cells(s) for s in sets)
     shares = (first, second - first, third - first - second)
     for group in range(N_GROUPS):

@@ -52,7 +52,6 @@ def _host(pool: StringPool, rows: list[tuple[int, int, int, str, int]]) -> HostC
         duration_ps=table[:, 2].copy(),
         name=pool.codes(r[3] for r in rows),
         correlation_id=ids,
-        device_id=missing_numbers(n),
         program_id=missing_numbers(n),
         hlo_op=missing_texts(n),
         step_num=missing_numbers(n),

@@ -23,7 +23,7 @@ from tests.shared import (
 
 # Programs, details and (on ROCm's host events) program ids are not in the JSON.
 NUMBERS: tuple[str, ...] = ("start_ps", "duration_ps", "correlation_id", "graph_id")
-NUMBERS += ("graph_node_id", "device_id", "device", "stream", "step_num", "kind", "is_graph")
+NUMBERS += ("graph_node_id", "device", "stream", "step_num", "kind", "is_graph")
 TEXTS = ("name", "hlo_op", "hlo_module", "scope_name")
 NOT_IN_JSON = ("MemoryAllocation", "MemoryDeallocation")
 

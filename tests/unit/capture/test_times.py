@@ -31,7 +31,7 @@ def _launches(starts: list[int], first_id: int = 1) -> Launches:
     ids = np.arange(n, dtype=np.int64) + first_id
     start = np.array(starts, dtype=np.int64)
     duration = np.full(n, 1000, dtype=np.int64)
-    return Launches(i32, start, duration, i32, ids, i64, i64, i32, np.zeros(n, dtype=bool))
+    return Launches(i32, start, duration, i32, ids, i64, i32, np.zeros(n, dtype=bool))
 
 
 def _host(rows: list[tuple[int, int]]) -> HostEvents:

@@ -365,6 +365,26 @@ def test_kinds_are_refined_by_opcodes_where_they_are_known(tmp_path: Path) -> No
     assert len(refine_kinds(empty.kernels, empty.strings, opcode[:0], [])) == 0
 
 
+def test_labels_are_left_out_when_nobody_asks_for_them(tmp_path: Path) -> None:
+    host, device = host_plane(), Plane("/device:GPU:0")
+    host.line("python", 5).event(
+        "hipLaunchKernel", 20, 2, correlation_id=U64(3), hlo_op="dot.1", program_id=I64(9)
+    )
+    stream = device.line("Stream #1(Kernel)", 1)
+    stream.event(
+        "gemm", 30, 2, correlation_id=U64(3), hlo_op="dot.1", program_id=I64(9), kernel_details="g"
+    )
+    path = Space([device, host]).write(tmp_path)
+    whole, bare = read_xplane(path), read_xplane(path, ReadOptions(labels=False))
+    for capture in (whole, bare):  # what finds steps stays
+        assert capture.text(capture.kernels.hlo_op[0]) == "dot.1"
+        assert capture.kernels.program_id.tolist() == [9]
+    assert whole.text(whole.kernels.details[0]) == "g"
+    assert whole.launches.program_id.tolist() == [9]
+    for column in (bare.kernels.details, bare.launches.hlo_op, bare.launches.program_id):
+        assert column.tolist() == [-1]
+
+
 def test_host_events_are_launches_when_they_have_a_correlation_id(tmp_path: Path) -> None:
     host = host_plane()
     thread = host.line("python", 5)
@@ -378,7 +398,6 @@ def test_host_events_are_launches_when_they_have_a_correlation_id(tmp_path: Path
     launches, events = capture.launches, capture.host_events
     assert launches.correlation_id.tolist() == [3, 4]
     assert launches.is_graph.tolist() == [False, True]
-    assert launches.device_id.tolist() == [-1, 768]
     assert launches.program_id.tolist() == [9, -1]
     assert [capture.text(c) for c in launches.hlo_op] == ["dot.1", ""]
     assert [capture.text(c) for c in events.name] == ["inner", "train"]

@@ -18,7 +18,7 @@ def _records(n_kernels: int, n_launches: int, n_markers: int = 0) -> Records:
 
     return Records(
         Kernels(*columns(n_kernels, 15)),
-        Launches(*columns(n_launches, 9)),
+        Launches(*columns(n_launches, 8)),
         HostEvents(*columns(0, 6)),
         {"Marker": n_markers},
         (),

@@ -85,11 +85,7 @@ def _host_events(space: Any, *, launches: bool) -> list[tuple[Any, ...]]:
             for event in line.events:
                 stats = names.values(event.stats)
                 if ("correlation_id" in stats) is launches:
-                    last = (
-                        (stats["correlation_id"], stats.get("device_id", -1))
-                        if launches
-                        else (stats.get("step_num", -1),)
-                    )
+                    last = (stats["correlation_id"],) if launches else (stats.get("step_num", -1),)
                     rows.append(
                         (
                             line.id,
@@ -107,7 +103,7 @@ def _launches(capture: Capture) -> list[tuple[Any, ...]]:
     table = capture.launches
     line_ids = [capture.threads[t].line_id for t in table.thread]
     numbers = (table.start_ps, table.duration_ps)
-    ids = (table.correlation_id, table.device_id, table.program_id)
+    ids = (table.correlation_id, table.program_id)
     columns = (*(c.tolist() for c in numbers), [capture.text(c) for c in table.name])
     return sorted(zip(line_ids, *columns, *(c.tolist() for c in ids), strict=True))
 

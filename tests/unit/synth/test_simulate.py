@@ -200,7 +200,6 @@ def test_rocm_host_calls_carry_labels_on_lines_of_their_own(tmp_path: Path) -> N
 
     assert lines == {"Host Threads"}
     assert labels == {"a", "all-gather.7", "b", "c"}
-    assert capture.launches.device_id.min() > 4, "junk"
     assert all(name.endswith("(Kernel)") for d in capture.devices for name in d.streams.values())
 
 

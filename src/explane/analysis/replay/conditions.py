@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from explane.analysis.replay.facts import StepFacts
-from explane.capture.model import I64
+from explane.capture.model import I32, I64
 
 
-def calls_that_wait(facts: StepFacts, launches: I64, kernels: I64) -> tuple[I64, I64]:
+def calls_that_wait(facts: StepFacts, launches: I32, kernels: I64) -> tuple[I64, I64]:
     """The next call of the same thread after the call of each copy of a predicate.
 
     Args:

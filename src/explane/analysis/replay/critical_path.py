@@ -195,7 +195,7 @@ def late_host_events(
     capture = facts.capture
     found = ["" for _ in pieces]
     late = [i for i, p in enumerate(pieces) if p.kind == "host_late" and p.launch >= 0]
-    calls = np.array([pieces[i].launch for i in late], np.int64)
+    calls = np.array([pieces[i].launch for i in late], np.int32)
     since = np.array([pieces[i].start_ps for i in late], np.int64) + origin_ps
     rows = host_events_of(capture, facts.join, calls, since)
     for i, row in zip(late, rows.tolist(), strict=True):

@@ -32,7 +32,7 @@ from explane.analysis.replay.conditions import calls_that_wait
 from explane.analysis.replay.event_graph import EdgeList, EventGraph
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.joins import Joins, find_joins
-from explane.capture.model import I64, Kind
+from explane.capture.model import I32, I64, Kind
 
 _SAME_TIME_PS: Final = 20_000_000
 """A kernel that starts this soon after another stream's kernel ended may have waited for it."""
@@ -69,7 +69,7 @@ class StepGraph:
 
     graph: EventGraph
     kernels: I64
-    launches: I64
+    launches: I32
     origin_ps: int
     n_contradicted: int
 
@@ -109,7 +109,7 @@ def build_step_graph(facts: StepFacts, rows: I64, origin_ps: int) -> StepGraph:
 class _Builder:
     """Adds the edges of one step, one kind after the other."""
 
-    def __init__(self, facts: StepFacts, rows: I64, launch_rows: I64, edges: EdgeList):
+    def __init__(self, facts: StepFacts, rows: I64, launch_rows: I32, edges: EdgeList):
         self.facts, self.rows, self.launch_rows, self.edges = facts, rows, launch_rows, edges
         kernels = facts.capture.kernels
         self.n = len(rows)

@@ -15,7 +15,7 @@ import numpy as np
 from explane.analysis.intervals import covered_in_windows, intervals, union
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.graph import StepGraph
-from explane.capture.model import I64, Kind
+from explane.capture.model import I32, Kind
 
 _LATEST_RATIO: Final = 0.1
 """A wait may outlast the last kernel before the step by this share of the step's length."""
@@ -61,7 +61,7 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
     return Readback(capture.text(int(events.name[longest])), end - step.origin_ps - waited_ps)
 
 
-def _calls_of_work(facts: StepFacts, step: StepGraph) -> I64:
+def _calls_of_work(facts: StepFacts, step: StepGraph) -> I32:
     """Rows of the step's calls without the copies that no instruction asks for.
 
     Without step markers what is read back of a step counts to the one behind it, and the next

@@ -130,7 +130,7 @@ def _nested(capture: Capture, rows: I64) -> bool:
     return not bool(np.any(inside & (parts.end_ps[1:] > reach[:-1])))
 
 
-def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools) -> I64:
+def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools) -> I32:
     """Row of the innermost wanted host event around each kernel's launch, or -1.
 
     Args:
@@ -139,20 +139,21 @@ def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools)
         wanted: Which host events count; shape (n_host_events,).
     """
     events, launches = capture.host_events, capture.launches
-    of_launch = np.full(len(launches), -1, dtype=np.int64)
+    of_launch = np.full(len(launches), -1, dtype=np.int32)
     first, last = thread_bounds(capture)
     for thread in np.unique(join.home_thread).tolist():
         rows = np.flatnonzero(wanted[first[thread] : last[thread]]) + int(first[thread])
         here = np.flatnonzero(join.home_thread == thread)
-        found = innermost(events.start_ps[rows], events.end_ps[rows], launches.start_ps[here])
+        start = events.start_ps[rows]
+        found = innermost(start, start + events.duration_ps[rows], launches.start_ps[here])
         of_launch[here[found >= 0]] = rows[found[found >= 0]]
-    result = np.full(len(capture.kernels), -1, dtype=np.int64)
+    result = np.full(len(capture.kernels), -1, dtype=np.int32)
     joined = join.kernel_launch >= 0
     result[joined] = of_launch[join.kernel_launch[joined]]
     return result
 
 
-def _number_runs(capture: Capture, run: I64) -> I32:
+def _number_runs(capture: Capture, run: I32) -> I32:
     """Runs numbered 0, 1, … per device in order of their event's start."""
     index = np.full(len(run), -1, dtype=np.int32)
     start = capture.host_events.start_ps

@@ -27,7 +27,7 @@ import numpy as np
 from explane.analysis.steps.host_events import names_like
 from explane.analysis.steps.keys import ranks
 from explane.analysis.steps.launch_threads import home_threads
-from explane.capture.model import I32, I64, Bools, Capture
+from explane.capture.model import I32, Bools, Capture
 
 _API: Final = re.compile(r"^(?:cu|cuda|hip|hsa_)[A-Z]|^(?:hsa|hip|cuda|cu)_|^CudaGraph\w*:")
 _MAKES_WORK: Final = re.compile(r"Launch(?!HostFunc)|Memcpy|Memset|memory_copy|memcpy|memset")
@@ -50,11 +50,11 @@ class LaunchJoin:
         n_duplicates: Calls whose correlation id another call carries too.
     """
 
-    kernel_launch: I64
+    kernel_launch: I32
     in_graph: Bools
     is_launch: Bools
-    n_kernels: I64
-    first_kernel: I64
+    n_kernels: I32
+    first_kernel: I32
     home_thread: I32
     n_duplicates: int
 
@@ -83,8 +83,8 @@ def join_launches(capture: Capture) -> LaunchJoin:
     )
     kernel_launch = _join(capture, can)
     joined = kernel_launch[kernel_launch >= 0]
-    n_kernels = np.bincount(joined, minlength=len(launches)).astype(np.int64)
-    first = np.full(len(launches), -1, dtype=np.int64)
+    n_kernels = np.bincount(joined, minlength=len(launches)).astype(np.int32)
+    first = np.full(len(launches), -1, dtype=np.int32)
     usable = np.flatnonzero((kernel_launch >= 0) & kernels.time_ok)
     late_first = usable[np.argsort(-kernels.start_ps[usable], kind="stable")]
     first[kernel_launch[late_first]] = late_first
@@ -101,10 +101,10 @@ def join_launches(capture: Capture) -> LaunchJoin:
     )
 
 
-def _join(capture: Capture, can: Bools) -> I64:
+def _join(capture: Capture, can: Bools) -> I32:
     """Row of each kernel's launch, or -1."""
     launches, wanted = capture.launches, capture.kernels.correlation_id
-    result = np.full(len(wanted), -1, dtype=np.int64)
+    result = np.full(len(wanted), -1, dtype=np.int32)
     for rows in (np.flatnonzero(can), np.flatnonzero(~can)):
         rows = rows[launches.correlation_id[rows] >= 0]
         order = rows[np.lexsort((launches.start_ps[rows], launches.correlation_id[rows]))]
@@ -124,7 +124,7 @@ def _join(capture: Capture, can: Bools) -> I64:
     return result
 
 
-def _in_graph(capture: Capture, kernel_launch: I64) -> Bools:
+def _in_graph(capture: Capture, kernel_launch: I32) -> Bools:
     """The rule for graph kernels of the module's docstring."""
     kernels = capture.kernels
     joined = kernel_launch >= 0

@@ -14,10 +14,15 @@ overlap, so one binary search per depth answers all moments. Events that overlap
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from explane.analysis.intervals import Intervals
 from explane.capture.model import I64
+
+_BLOCK: Final = 1 << 18
+"""Events or moments that are worked on at once: there may be millions."""
 
 
 def depths(start_ps: I64, end_ps: I64) -> I64:
@@ -62,25 +67,29 @@ def innermost(
     bounds = np.searchsorted(depth[by_depth], np.arange(depth.max() + 2))
     for level in range(int(depth.max()), -1, -1):
         mine = rows[by_depth[bounds[level] : bounds[level + 1]]]
-        open_rows = np.flatnonzero(found < 0)
-        index = np.searchsorted(start_ps[mine], moment_ps[open_rows], side="right") - 1
-        event = mine[np.maximum(index, 0)]
-        good = (index >= 0) & (end_ps[event] > moment_ps[open_rows])
-        if windows is not None:
-            window = windows.take(open_rows)
-            covered = np.minimum(end_ps[event], window.end_ps) - np.maximum(
-                start_ps[event], window.start_ps
-            )
-            good &= covered >= least_ratio * window.duration_ps
-        found[open_rows[good]] = event[good]
+        first, last = start_ps[mine], end_ps[mine]
+        for begin in range(0, len(moment_ps), _BLOCK):
+            asked = np.flatnonzero(found[begin : begin + _BLOCK] < 0) + begin
+            moment = moment_ps[asked]
+            index = np.searchsorted(first, moment, side="right") - 1
+            event = np.maximum(index, 0)
+            good = (index >= 0) & (last[event] > moment)
+            if windows is not None:
+                window = windows.take(asked)
+                covered = np.minimum(last[event], window.end_ps) - np.maximum(
+                    first[event], window.start_ps
+                )
+                good &= covered >= least_ratio * window.duration_ps
+            found[asked[good]] = mine[event[good]]
     return found
 
 
 def _containing_any(start_ps: I64, end_ps: I64, moments: I64) -> I64:
     """Rows of the events that contain at least one of the sorted moments."""
-    if not len(moments):
-        return np.zeros(0, dtype=np.int64)
-    near = np.flatnonzero((start_ps <= moments[-1]) & (end_ps > moments[0]))
-    first = np.searchsorted(moments, start_ps[near], side="left")
-    last = np.searchsorted(moments, end_ps[near], side="left")
-    return near[last > first]
+    found = [np.zeros(0, dtype=np.int64)]
+    for begin in range(0, len(start_ps) if len(moments) else 0, _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        first = np.searchsorted(moments, start_ps[block], side="left")
+        last = np.searchsorted(moments, end_ps[block], side="left")
+        found.append(np.flatnonzero(last > first) + begin)
+    return np.concatenate(found)

@@ -72,20 +72,21 @@ class Steps:
         """True when the steps don't come from markers."""
         return self.source != "marker"
 
-    @cached_property
+    @property
     def kernel_step(self) -> I64:
         """Number shown of each kernel's step, or -1; aligned with the kernels."""
-        return np.append(self._number_of_index(), -1)[self.kernel_index]
+        return self.numbers(self.kernel_index)
+
+    def numbers(self, index: I32) -> I64:
+        """The numbers shown of some steps by their `index`; -1 stays -1."""
+        numbers = np.full(int(self.index.max(initial=-1)) + 2, -1, dtype=np.int64)
+        numbers[self.index] = self.step
+        return numbers[index]
 
     def windows(self, device: int) -> Intervals:
         """Windows of the complete steps of a device, all in group 0."""
         rows = np.flatnonzero((self.device == device) & self.complete)
         return Intervals(np.zeros(len(rows), np.int64), self.start_ps[rows], self.end_ps[rows])
-
-    def _number_of_index(self) -> I64:
-        numbers = np.full(int(self.index.max(initial=-1)) + 1, -1, dtype=np.int64)
-        numbers[self.index] = self.step
-        return numbers
 
     @cached_property
     def median_row(self) -> int:

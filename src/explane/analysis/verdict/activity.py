@@ -21,12 +21,11 @@ import numpy as np
 
 from explane.analysis.intervals import (
     Intervals,
+    cover,
     covered_in_windows,
-    gaps,
     intervals,
     priority_layers,
     subtract,
-    union,
 )
 from explane.capture.model import I32, I64, Bools, Capture, Kind
 
@@ -40,19 +39,27 @@ class Activity:
 
     Attributes:
         devices: Ordinals of the devices with kernels, ascending.
-        layers: One union per kind in `KINDS`; disjoint, together they are `busy`.
-        busy: Time with at least one kernel.
+        layers: One union per kind in `KINDS`; disjoint, together they are the busy time.
         exposed_copy: Copy time (memcpy, memset) without a compute kernel; collectives may run.
     """
 
     devices: I32
     layers: tuple[Intervals, ...]
-    busy: Intervals
     exposed_copy: Intervals
 
     def group_of(self, device: int) -> int:
         """Position of a device."""
         return int(np.searchsorted(self.devices, device))
+
+    def layer(self, kind: Kind, device: int) -> Intervals:
+        """Time that counts to one kind of work on a device, in group 0."""
+        layer = self.layers[KINDS.index(kind)]
+        mine = layer.take(layer.group == self.group_of(device))
+        return intervals(mine.start_ps, mine.end_ps)
+
+    def busy(self, device: int) -> Intervals:
+        """Time with at least one kernel on a device, in group 0."""
+        return cover([self.layer(kind, device) for kind in KINDS])
 
     def in_windows(self, device: int, start_ps: I64, end_ps: I64) -> I64:
         """Time of each kind and idle time of a device in windows; shape (n, 5), rows add up.
@@ -62,19 +69,9 @@ class Activity:
             start_ps: Starts of the windows; shape (n,).
             end_ps: Ends, none before its start.
         """
-        group = self.group_of(device)
-        columns = [
-            covered_in_windows(layer.take(layer.group == group), start_ps, end_ps)
-            for layer in self.layers
-        ]
+        columns = [covered_in_windows(self.layer(k, device), start_ps, end_ps) for k in KINDS]
         idle = end_ps - start_ps - np.sum(columns, axis=0)
         return np.stack([*columns, idle], axis=1)
-
-    def idle(self, device: int, start_ps: int, end_ps: int) -> Intervals:
-        """Idle time of a device in a window, in the device's group."""
-        group = self.group_of(device)
-        window = intervals(np.array([start_ps]), np.array([end_ps]), group)
-        return gaps(self.busy.take(self.busy.group == group), window)
 
 
 def kernels_of_kind(
@@ -97,6 +94,5 @@ def device_activity(capture: Capture) -> Activity:
     return Activity(
         devices=devices,
         layers=priority_layers(sets),
-        busy=union(intervals(kernels.start_ps[rows], kernels.end_ps[rows], group[rows])),
         exposed_copy=subtract(copies, sets[0]),
     )

@@ -19,7 +19,7 @@ from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.latency import median_t_l_ps
 from explane.capture.host_names import DISPATCH, EXECUTE
-from explane.capture.model import I64, Bools, Capture, NoteKind
+from explane.capture.model import I32, Bools, Capture, NoteKind
 from explane.units import PS_PER_MS, format_count, format_ps, format_ratio
 
 #: Share of launches, executions or dispatches without GPU work that makes a capture incomplete.
@@ -57,9 +57,10 @@ def coverage_problems(capture: Capture, join: LaunchJoin, steps: Steps) -> list[
 
 def host_window(capture: Capture) -> tuple[int, int] | None:
     """First start and last end of everything on the host; None without host records."""
-    starts = np.concatenate((capture.host_events.start_ps, capture.launches.start_ps))
-    ends = np.concatenate((capture.host_events.end_ps, capture.launches.end_ps))
-    return (int(starts.min()), int(ends.max())) if len(starts) else None
+    tables = [t for t in (capture.host_events, capture.launches) if len(t)]
+    if not tables:
+        return None
+    return min(int(t.start_ps.min()) for t in tables), max(int(t.end_ps.max()) for t in tables)
 
 
 def device_window(capture: Capture) -> tuple[int, int] | None:
@@ -153,7 +154,7 @@ def _executions_without_work(capture: Capture, join: LaunchJoin) -> Iterator[str
         return
 
 
-def _work_is_missing(capture: Capture, wanted: Bools, seen: I64) -> bool:
+def _work_is_missing(capture: Capture, wanted: Bools, seen: I32) -> bool:
     """False when the empty executions are of programs that never launch anything."""
     names = capture.host_events.name
     has = np.zeros(len(names), dtype=bool)

@@ -14,13 +14,13 @@ from explane.analysis.steps.host_events import names_like, thread_bounds
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.nesting import innermost
 from explane.capture.host_names import DISPATCH
-from explane.capture.model import I64, Capture
+from explane.capture.model import I32, I64, Capture
 
 #: Share of the time between the begin of a gap and its launch call that an event has to cover.
 LEAST_COVER_RATIO = 0.5
 
 
-def host_events_of(capture: Capture, join: LaunchJoin, calls: I64, since_ps: I64) -> I64:
+def host_events_of(capture: Capture, join: LaunchJoin, calls: I32, since_ps: I64) -> I64:
     """The innermost host event that covers most of the time before each late launch call.
 
     Args:

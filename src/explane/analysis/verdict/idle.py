@@ -33,7 +33,7 @@ from explane.analysis.steps.steps import Steps, find_steps
 from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.host_causes import host_events_of
 from explane.analysis.verdict.idle_causes import CAUSES, HOST_LATE, Gap, causes_of, gaps_of
-from explane.capture.model import I64, Bools, Capture
+from explane.capture.model import I32, U8, Bools, Capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class IdleGaps:
     """
 
     gaps: Gap
-    cause: I64
-    host_event: I64
-    waited_for: I64
+    cause: U8
+    host_event: I32
+    waited_for: I32
     in_graph: Bools
     table: pl.DataFrame
 
@@ -96,19 +96,19 @@ def idle_gaps(
     gaps = gaps_of(capture, join, budgets.critical_stream)
     cause, waited_for = causes_of(capture, gaps)
     late = cause == HOST_LATE
-    host_event = np.full(len(gaps), -1, dtype=np.int64)
+    host_event = np.full(len(gaps), -1, dtype=np.int32)
     host_event[late] = host_events_of(capture, join, gaps.launch[late], gaps.start_ps[late])
     same = (gaps.launch >= 0) & (gaps.launch == join.kernel_launch[gaps.before])
     in_graph = same & join.in_graph[gaps.after]
     table = _table(capture, gaps, cause, host_event, waited_for).with_columns(
-        id_column("step", steps.kernel_step[gaps.after]),
+        id_column("step", steps.numbers(steps.kernel_index[gaps.after])),
         pl.Series("inside_graph", in_graph),
     )
     return IdleGaps(gaps, cause, host_event, waited_for, in_graph, table)
 
 
 def _table(
-    capture: Capture, gaps: Gap, cause: I64, host_event: I64, waited_for: I64
+    capture: Capture, gaps: Gap, cause: U8, host_event: I32, waited_for: I32
 ) -> pl.DataFrame:
     """`idle.csv`; the steps are filled in by the caller."""
     kernels, events, texts = capture.kernels, capture.host_events, capture.strings

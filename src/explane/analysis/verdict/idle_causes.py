@@ -9,7 +9,7 @@ import numpy as np
 
 from explane.analysis.intervals import intervals, running_end
 from explane.analysis.steps.launches import LaunchJoin
-from explane.capture.model import I64, Bools, Capture, Kind
+from explane.capture.model import I32, I64, U8, Bools, Capture, Kind
 from explane.units import PS_PER_US
 
 #: How soon after the end of what it waited for a kernel must start.
@@ -45,11 +45,11 @@ class Gap:
         call_ps: Part of the gap that the launch call covers.
     """
 
-    before: I64
-    after: I64
+    before: I32
+    after: I32
     start_ps: I64
     end_ps: I64
-    launch: I64
+    launch: I32
     host_ps: I64
     call_ps: I64
 
@@ -96,8 +96,8 @@ def gaps_of(capture: Capture, join: LaunchJoin, streams: dict[int, int]) -> Gap:
     host_ps = np.clip(call_start - start, 0, end - start)
     call_ps = np.maximum(np.minimum(call_end, end) - np.maximum(call_start, start), 0)
     return Gap(
-        before=rows[place],
-        after=rows[place + 1],
+        before=rows[place].astype(np.int32),
+        after=rows[place + 1].astype(np.int32),
         start_ps=start,
         end_ps=end,
         launch=launch,
@@ -106,25 +106,25 @@ def gaps_of(capture: Capture, join: LaunchJoin, streams: dict[int, int]) -> Gap:
     )
 
 
-def causes_of(capture: Capture, gaps: Gap) -> tuple[I64, I64]:
+def causes_of(capture: Capture, gaps: Gap) -> tuple[U8, I32]:
     """Cause of each gap (position in `CAUSES`), and the kernel waited for or -1."""
     waited_for = _waited(capture, gaps)
     known = gaps.launch >= 0
     call_start = np.zeros(len(gaps), dtype=np.int64)
     call_start[known] = capture.launches.start_ps[gaps.launch[known]]
-    cause = np.where(call_start < gaps.start_ps, QUEUE, HOST_LATE).astype(np.int64)
+    cause = np.where(call_start < gaps.start_ps, QUEUE, HOST_LATE).astype(np.uint8)
     cause[2 * gaps.call_ps >= gaps.duration_ps] = CALL_LONG
     waits: Bools = known & (waited_for >= 0) & (2 * gaps.after_call_ps >= gaps.duration_ps)
-    words = np.array([_WAIT_OF_KIND.get(kind, WAIT_STREAM) for kind in Kind], dtype=np.int64)
+    words = np.array([_WAIT_OF_KIND.get(kind, WAIT_STREAM) for kind in Kind], dtype=np.uint8)
     cause[waits] = words[capture.kernels.kind[waited_for[waits]]]
     cause[~known] = UNKNOWN
-    return cause, np.where(waits, waited_for, -1)
+    return cause, np.where(waits, waited_for, np.int32(-1))
 
 
-def _waited(capture: Capture, gaps: Gap) -> I64:
+def _waited(capture: Capture, gaps: Gap) -> I32:
     """The kernel of another stream that ends last inside each gap and near its end, or -1."""
     kernels = capture.kernels
-    found = np.full(len(gaps), -1, dtype=np.int64)
+    found = np.full(len(gaps), -1, dtype=np.int32)
     of_gap = kernels.device[gaps.after]
     for device in np.unique(of_gap).tolist():
         mine = np.flatnonzero(of_gap == device)

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explane.analysis.intervals import intervals, running_end
+from explane.analysis.intervals import Intervals, running_end
+from explane.analysis.steps.keys import dense_key, ranks
 from explane.analysis.steps.launches import LaunchJoin
 from explane.capture.model import I64, Bools, Capture
 
@@ -30,24 +31,37 @@ from explane.capture.model import I64, Bools, Capture
 class Latency:
     """Launch-to-start times; columns are aligned with the kernels, 0 without a launch.
 
+    What follows from other columns is worked out when it is asked for.
+
     Attributes:
         has_launch: Kernels with good times and a launch.
         first: Of these, the first kernel of each launch (a graph launch has many kernels).
-        t_l_ps, call_ps, floor_ps, queue_ps: t_l is call + floor + queue.
         raw_t_l_ps: t_l as the clocks say, negative ones included.
+        call_ps, floor_ps: Parts of t_l.
         n_negative: Launches whose first kernel starts before the call.
         floor_is_borrowed: True when a device or kind of launch never met a dry stream.
     """
 
     has_launch: Bools
     first: Bools
-    t_l_ps: I64
+    raw_t_l_ps: I64
     call_ps: I64
     floor_ps: I64
-    queue_ps: I64
-    raw_t_l_ps: I64
     n_negative: int
     floor_is_borrowed: bool
+
+    @property
+    def t_l_ps(self) -> I64:
+        """Launch-to-start time of each kernel: call + floor + queue."""
+        return np.maximum(self.raw_t_l_ps, 0)
+
+    @property
+    def queue_ps(self) -> I64:
+        """What is left of each t_l behind its call and floor."""
+        queue = self.t_l_ps
+        queue -= self.call_ps
+        queue -= self.floor_ps
+        return queue
 
 
 def median_t_l_ps(capture: Capture, join: LaunchJoin) -> int:
@@ -70,23 +84,22 @@ def launch_latency(capture: Capture, join: LaunchJoin, *, whole_device: bool = F
         whole_device: Take the floor only from launches that met an idle device: a kernel on a
             stream that had run dry may still wait for another stream.
     """
+    dry = _was_dry(capture, join, whole_device=whole_device)
     has, first, raw = _since_call(capture, join)
+    dry &= first
     call = np.zeros(len(raw), dtype=np.int64)
     call[has] = np.maximum(capture.launches.duration_ps[join.kernel_launch[has]], 0)
-    t_l = np.maximum(raw, 0)
-    call = np.minimum(call, t_l)
-    rest = t_l - call
-    dry = first & _was_dry(capture, join, whole_device=whole_device)
+    rest = np.maximum(raw, 0)
+    np.minimum(call, rest, out=call)
+    rest -= call
     floor, borrowed = _floors(capture, join, first, dry, rest)
-    floor = np.minimum(floor, rest)
+    np.minimum(floor, rest, out=floor)
     return Latency(
         has_launch=has,
         first=first,
-        t_l_ps=t_l,
+        raw_t_l_ps=raw,
         call_ps=call,
         floor_ps=floor,
-        queue_ps=rest - floor,
-        raw_t_l_ps=raw,
         n_negative=int((raw[first] < 0).sum()),
         floor_is_borrowed=borrowed,
     )
@@ -113,7 +126,8 @@ def _floors(
     """
     kernels = capture.kernels
     launched = join.kernel_launch >= 0
-    cell = kernels.device.astype(np.int64) * 2
+    cell = ranks(kernels.device)
+    cell *= 2
     cell[launched] += capture.launches.is_graph[join.kernel_launch[launched]]
     n_cells = int(cell.max(initial=-1)) + 1
     none = np.iinfo(np.int64).max
@@ -128,16 +142,19 @@ def _floors(
 def _was_dry(capture: Capture, join: LaunchJoin, *, whole_device: bool) -> Bools:
     """True for kernels whose stream (device) had no work left when their launch call began."""
     kernels = capture.kernels
-    stream = np.zeros_like(kernels.stream) if whole_device else kernels.stream
     rows = np.flatnonzero(kernels.time_ok)
-    rows = rows[np.lexsort((kernels.start_ps[rows], stream[rows], kernels.device[rows]))]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (np.diff(kernels.device[rows]) != 0) | (np.diff(stream[rows]) != 0)
-    lane = np.cumsum(new) - 1
-    reach = running_end(intervals(kernels.start_ps[rows], kernels.end_ps[rows], lane))
-    before = np.concatenate(([0], reach[:-1]))
+    keys = (kernels.device, kernels.stream)[: 1 if whole_device else 2]
+    lane = dense_key(*(key[rows] for key in keys))
+    order = np.argsort(lane, kind="stable")  # by start within a lane, as kernels are on a device
+    rows, lane = rows[order], lane[order]
+    end = kernels.start_ps[rows]
+    end += kernels.duration_ps[rows]
+    reach = running_end(Intervals(lane, end, end))
     launch = join.kernel_launch[rows]
-    call_start = np.append(capture.launches.start_ps, 0)[launch]
+    empty = np.ones(len(rows), dtype=bool)
+    if len(capture.launches):
+        call_start = capture.launches.start_ps[launch]
+        empty[1:] = (lane[1:] != lane[:-1]) | (reach[:-1] <= call_start[1:])
     dry = np.zeros(len(kernels), dtype=bool)
-    dry[rows] = (launch >= 0) & (new | (before <= call_start))
+    dry[rows] = empty & (launch >= 0)
     return dry

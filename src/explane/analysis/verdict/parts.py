@@ -31,7 +31,7 @@ from explane.analysis.intervals import (
     subtract,
 )
 from explane.analysis.steps.steps import Steps
-from explane.analysis.verdict.activity import KINDS, Activity
+from explane.analysis.verdict.activity import Activity
 from explane.analysis.verdict.idle import IdleGaps
 from explane.analysis.verdict.idle_causes import CALL_LONG, HOST_LATE, QUEUE, UNKNOWN
 from explane.analysis.verdict.peer_waits import peer_waits
@@ -152,22 +152,17 @@ class _Maker:
         by_host = self.causes["host_late"] | self.causes["launch_call_long"]
         self.host_idle = {d: self.idle_in(d, by_host) for d in activity.devices.tolist()}
 
-    def layer(self, device: int, layer: Intervals) -> Intervals:
-        """One device's part of a layer, in group 0."""
-        mine = layer.take(layer.group == self.activity.group_of(device))
-        return intervals(mine.start_ps, mine.end_ps)
-
     def idle_in(self, device: int, wanted: Bools) -> Intervals:
         """Time of the wanted gaps in which nothing runs on the device."""
         rows, gaps = (self.gap_device == device) & wanted, self.idle.gaps
         gap = intervals(gaps.start_ps[rows], gaps.end_ps[rows])
-        return subtract(gap, self.layer(device, self.activity.busy))
+        return subtract(gap, self.activity.busy(device))
 
     def windows(self, device: int) -> Intervals:
         """The complete steps of a device, or its span."""
         if not self.steps.withheld:
             return self.steps.windows(device)
-        busy = self.layer(device, self.activity.busy)
+        busy = self.activity.busy(device)
         return intervals(busy.start_ps[:1], busy.end_ps[-1:])
 
     def waiting(self, device: int, windows: Intervals) -> tuple[I64, I64]:
@@ -176,7 +171,7 @@ class _Maker:
         A GPU is late by what it lost since the collective before. Of the wait, the host answers
         for as much as the late GPU was idle because of its host for longer than this one was.
         """
-        exposed = self.layer(device, self.activity.layers[KINDS.index(Kind.COLLECTIVE)])
+        exposed = self.activity.layer(Kind.COLLECTIVE, device)
         mine = self.waits.device == device
         waits, since = self.waits.windows.take(mine), self.waits.since_ps[mine]
         late = self.waits.late_device[mine]

@@ -16,7 +16,7 @@ from explane.analysis.columns import coded_column, id_column, same_text, text_co
 from explane.analysis.steps.launches import LaunchJoin, join_launches
 from explane.analysis.steps.steps import Steps, find_steps
 from explane.analysis.verdict.latency import Latency, launch_latency
-from explane.analysis.verdict.skip_steps import StepFigures, step_figures
+from explane.analysis.verdict.skip_steps import StepFigures, step_figures, step_windows
 from explane.analysis.verdict.skip_words import DEFINITIONS, UNITS
 from explane.capture.model import I64, Bools, Capture, Kind
 
@@ -71,8 +71,9 @@ def skip_metrics(
     """
     join = join or join_launches(capture)
     steps = steps or find_steps(capture, join)
+    windows = step_windows(capture, join, steps)  # first, since it needs most memory
     latency = launch_latency(capture, join)
-    figures = step_figures(capture, join, steps, latency)
+    figures = step_figures(capture, steps, windows, latency)
     totals = _totals(capture, join, latency)
     table = pl.DataFrame([*totals, *_per_step(capture, steps, figures)], SKIP_SCHEMA, orient="row")
     return SkipMetrics(
@@ -226,20 +227,24 @@ def launch_rows(
 def _top_kernels(capture: Capture, latency: Latency) -> pl.DataFrame:
     """The kernels (by name and kind) with most time, and those with most launch-to-start time."""
     kernels, words = capture.kernels, [kind.word for kind in Kind]
-    good = np.flatnonzero(kernels.time_ok)
-    keys = kernels.name[good].astype(np.int64) * len(words) + kernels.kind[good]
-    distinct, of_key = np.unique(keys, return_inverse=True)
-    duration_ps, t_l_ps = np.zeros((2, len(distinct)), dtype=np.int64)
-    np.add.at(duration_ps, of_key, kernels.duration_ps[good])
-    first = np.flatnonzero(latency.first[good])
-    np.add.at(t_l_ps, of_key[first], latency.t_l_ps[good[first]])
+    n_names = len(capture.strings) + 1  # the last one is for a missing name
+    n_kernels, duration_ps, t_l_ps = np.zeros((3, len(words), n_names), dtype=np.int64)
+    t_l = latency.t_l_ps
+    for kind in Kind:
+        mine = kernels.time_ok & (kernels.kind == kind)
+        np.add.at(n_kernels[kind], kernels.name[mine], 1)
+        np.add.at(duration_ps[kind], kernels.name[mine], kernels.duration_ps[mine])
+        mine &= latency.first
+        np.add.at(t_l_ps[kind], kernels.name[mine], t_l[mine])
+    of_kind, name = np.nonzero(n_kernels)
+    code = np.where(name < n_names - 1, name, -1)
     sums = pl.DataFrame(
         {
-            "kernel": text_column("kernel", distinct // len(words), capture.strings),
-            "kind": text_column("kind", distinct % len(words), words),
-            "n_kernels": np.bincount(of_key, minlength=len(distinct)),
-            "duration_ps": duration_ps,
-            "t_l_ps": t_l_ps,
+            "kernel": text_column("kernel", code, capture.strings),
+            "kind": text_column("kind", of_kind, words),
+            "n_kernels": n_kernels[of_kind, name],
+            "duration_ps": duration_ps[of_kind, name],
+            "t_l_ps": t_l_ps[of_kind, name],
         }
     )
     parts = []

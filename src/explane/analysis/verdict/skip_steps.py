@@ -11,6 +11,7 @@ import numpy as np
 from explane.analysis.intervals import (
     Intervals,
     concatenate,
+    cover,
     covered_in_windows,
     intervals,
     subtract,
@@ -22,7 +23,7 @@ from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import Latency
 from explane.capture.host_names import WAIT
-from explane.capture.model import I64, Bools, Capture, HostEvents
+from explane.capture.model import I32, I64, Bools, Capture, HostEvents
 
 _BLOCK: Final = 1 << 18
 """Host events that are worked on at once: nested events are few once they are joined."""
@@ -35,10 +36,43 @@ class StepFigures:
     columns: Mapping[str, I64]
 
 
+@dataclass(frozen=True, slots=True)
+class StepWindows:
+    """From each step's first event on the host to the end of its last kernel.
+
+    Attributes:
+        latency_ps: Length of each window.
+        gpu_idle_ps: Time in it without a kernel on the device.
+        host_idle_ps: Time in it in which the threads that launch do nothing.
+    """
+
+    latency_ps: I64
+    gpu_idle_ps: I64
+    host_idle_ps: I64
+
+
+def step_windows(capture: Capture, join: LaunchJoin, steps: Steps) -> StepWindows:
+    """Windows of all steps on all devices, aligned with the rows of `Steps`."""
+    cell, used = _cells(capture, steps)
+    last_end = np.full(len(steps), np.iinfo(np.int64).min, dtype=np.int64)
+    np.maximum.at(last_end, cell[used], capture.kernels.end_ps[used])
+    begin = np.minimum(steps.host_start_ps, steps.first_kernel_ps)
+    gpu_idle = _gpu_idle(capture, steps, begin, last_end)
+    host_idle = _host_idle(capture, join, steps, begin, last_end)
+    return StepWindows(last_end - begin, gpu_idle, host_idle)
+
+
 def step_figures(
-    capture: Capture, join: LaunchJoin, steps: Steps, latency: Latency
+    capture: Capture, steps: Steps, windows: StepWindows, latency: Latency
 ) -> StepFigures:
-    """SKIP figures of all steps on all devices."""
+    """SKIP figures of all steps on all devices.
+
+    Args:
+        capture: The capture.
+        steps: Its steps.
+        windows: Their windows.
+        latency: Launch-to-start times of all kernels.
+    """
     cell, used = _cells(capture, steps)
     duration = capture.kernels.duration_ps
     first, joined = latency.first, latency.has_launch
@@ -50,25 +84,19 @@ def step_figures(
         np.add.at(sums, cell[mine], values[mine])
         return sums
 
-    ones = np.ones(len(duration), dtype=np.int64)
     kernel_time = total(duration, used)
-    last_end = np.full(len(steps), np.iinfo(np.int64).min, dtype=np.int64)
-    np.maximum.at(last_end, cell[used], capture.kernels.end_ps[used])
-    begin = np.minimum(steps.host_start_ps, steps.first_kernel_ps)
-    latency_ps = last_end - begin
-    gpu_idle, host_idle = _idle(capture, join, steps, begin, last_end)
     n_kernels = np.maximum(steps.n_kernels, 1)
     return StepFigures(
         {
             "step_ps": steps.duration_ps,
-            "il_ps": latency_ps,
+            "il_ps": windows.latency_ps,
             "kernel_time_ps": kernel_time,
             "step_less_kernel_time_ps": steps.duration_ps - kernel_time,
-            "gpu_idle_paper_ps": latency_ps - kernel_time,
-            "gpu_idle_ps": gpu_idle,
-            "host_idle_ps": host_idle,
+            "gpu_idle_paper_ps": windows.latency_ps - kernel_time,
+            "gpu_idle_ps": windows.gpu_idle_ps,
+            "host_idle_ps": windows.host_idle_ps,
             "n_kernels": steps.n_kernels,
-            "n_launches": total(ones, first),
+            "n_launches": np.bincount(cell[used & first], minlength=len(steps)),
             "akd_ps": kernel_time // n_kernels,
             "tklqt_ps": total(latency.t_l_ps, first),
             "tklqt_per_kernel_ps": total(latency.t_l_ps, joined),
@@ -79,11 +107,11 @@ def step_figures(
     )
 
 
-def _cells(capture: Capture, steps: Steps) -> tuple[I64, Bools]:
+def _cells(capture: Capture, steps: Steps) -> tuple[I32, Bools]:
     """Row in `Steps` of each kernel, and which kernels have one."""
     kernels = capture.kernels
     used = (steps.kernel_index >= 0) & kernels.time_ok
-    cell = np.full(len(kernels), -1, dtype=np.int64)
+    cell = np.full(len(kernels), -1, dtype=np.int32)
     for device in np.unique(steps.device).tolist():
         rows = np.flatnonzero(steps.device == device)
         mine = used & (kernels.device == device)
@@ -91,32 +119,29 @@ def _cells(capture: Capture, steps: Steps) -> tuple[I64, Bools]:
     return cell, used
 
 
-def _idle(
-    capture: Capture, join: LaunchJoin, steps: Steps, begin: I64, end: I64
-) -> tuple[I64, I64]:
-    """GPU and host idle time in the windows of all steps."""
-    gpu = np.zeros(len(steps), dtype=np.int64)
-    host = np.zeros(len(steps), dtype=np.int64)
-    kernels = capture.kernels
-    busy = union(
-        intervals(
-            kernels.start_ps[kernels.time_ok],
-            kernels.end_ps[kernels.time_ok],
-            kernels.device[kernels.time_ok],
-        )
-    )
+def _gpu_idle(capture: Capture, steps: Steps, begin: I64, end: I64) -> I64:
+    """Time in windows, one per row of `Steps`, in which the device runs nothing."""
+    idle, kernels = end - begin, capture.kernels
+    for device in np.unique(steps.device).tolist():
+        rows = np.flatnonzero(steps.device == device)
+        own = (kernels.device == device) & kernels.time_ok
+        busy = union(intervals(kernels.start_ps[own], kernels.end_ps[own]))
+        idle[rows] -= covered_in_windows(busy, begin[rows], end[rows])
+    return idle
+
+
+def _host_idle(capture: Capture, join: LaunchJoin, steps: Steps, begin: I64, end: I64) -> I64:
+    """Time in windows, one per row of `Steps`, in which the threads that launch do nothing."""
+    idle, kernels = end - begin, capture.kernels
     work = _work_of_threads(capture, join)
     for device in np.unique(steps.device).tolist():
         rows = np.flatnonzero(steps.device == device)
-        window = end[rows] - begin[rows]
-        own = busy.take(busy.group == device)
-        gpu[rows] = window - covered_in_windows(own, begin[rows], end[rows])
         mine = join.kernel_launch[(kernels.device == device) & (join.kernel_launch >= 0)]
         used = {*np.unique(join.home_thread[mine]).tolist(), dispatch_thread(capture)}
         parts = [work[thread] for thread in sorted(used) if thread in work]
-        busy_host = union(concatenate(parts))
-        host[rows] = window - covered_in_windows(busy_host, begin[rows], end[rows])
-    return gpu, host
+        busy = cover(parts)
+        idle[rows] -= covered_in_windows(busy, begin[rows], end[rows])
+    return idle
 
 
 def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]:
@@ -132,8 +157,8 @@ def _work_of_threads(capture: Capture, join: LaunchJoin) -> dict[int, Intervals]
         rows = slice(int(first[thread]), int(last[thread]))
         calls = join.home_thread == thread
         active = _active(events, rows, waits[rows])
-        called = union(intervals(launches.start_ps[calls], launches.end_ps[calls]))
-        result[int(thread)] = union(concatenate([active, called]))
+        called = intervals(launches.start_ps, launches.end_ps)
+        result[int(thread)] = cover([active, called if calls.all() else called.take(calls)])
     return result
 
 

@@ -66,7 +66,7 @@ def capture_of(
     return Capture(
         host="node", path=Path("x"), source="xplane", strings=(), kernels=kernels, threads=(),
         host_events=HostEvents(i32, i64, i64, i32, i64, i64),
-        launches=Launches(i32, i64, i64, i32, i64, i64, i64, i32, flags),
+        launches=Launches(i32, i64, i64, i32, i64, i64, i32, flags),
         devices=tuple(
             Device(d, f"/device:GPU:{d}", stats, {}) for d in sorted({r[1] for r in rows})
         ),
