@@ -52,9 +52,7 @@ def expected_of(capture: Capture, programs: Mapping[int, Program]) -> Expected:
     counts = [program.num_replicas * program.num_partitions for program in ran]
     between_devices = any(
         n_devices > 1
-        and any(
-            i.opcode.removesuffix("-start") in GROUP_COLLECTIVES for i in p.instructions.values()
-        )
+        and any(o.removesuffix("-start") in GROUP_COLLECTIVES for o in p.instructions.opcodes)
         for p, n_devices in zip(ran, counts, strict=True)
     )
     return Expected(max(counts, default=0), between_devices)

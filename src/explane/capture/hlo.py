@@ -6,17 +6,20 @@ lines are read: inline in OpMetadata (jax up to 0.8.0) and the module's frame ta
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from explane.capture._proto import hlo_pb2
-from explane.capture.model import StoredProgram
-from explane.capture.program import Computation, Frame, Instruction, Program, as_text
+from explane.capture.hlo_columns import InstructionColumns, read_columns
+from explane.capture.hlo_split import OtherOrder, Split, as_text, in_order, split
+from explane.capture.instructions import ByName, Instructions
+from explane.capture.model import I64, StoredProgram
+from explane.capture.program import Computation, Frame, Program
+from explane.capture.wire import WireError
 from explane.errors import CaptureError
 
 MAX_EXPANDED: Final = 20_000_000
@@ -32,47 +35,49 @@ def read_program(stored: StoredProgram) -> Program:
     Raises:
         CaptureError: The bytes are no HloProto, or the module is empty or contradicts itself.
     """
-    with _no_collection():
-        return _read(stored, _parse(stored).hlo_module)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keeps the cycle collector off while many objects are made of which none is garbage.
-
-    It would walk all of them again and again and take half of the time for a large module.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
     try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        found, columns, opcodes = _taken_apart(stored.hlo_proto)
+    except (DecodeError, OtherOrder, WireError) as error:
+        raise _damaged(stored, "its stored HLO is no valid HloProto") from error
+    return _program(stored, found, columns, opcodes)
 
 
-def _read(stored: StoredProgram, module: hlo_pb2.HloModuleProto) -> Program:
-    if not module.computations:
+def _taken_apart(hlo_proto: bytes) -> tuple[Split, InstructionColumns, Sequence[str]]:
+    """A module's parts; one that some other tool wrote is first written as a compiler would."""
+    try:
+        found = split(hlo_proto)
+        return found, *read_columns(found.data, found.starts, found.ends)
+    except OtherOrder:
+        found = split(in_order(hlo_proto))
+        return found, *read_columns(found.data, found.starts, found.ends)
+
+
+def _program(
+    stored: StoredProgram, found: Split, columns: InstructionColumns, opcodes: Sequence[str]
+) -> Program:
+    module = found.module
+    if not found.computations:
         raise _damaged(stored, "its HLO module holds no computations")
-    instructions: dict[int, Instruction] = {}
-    computations: dict[int, Computation] = {}
-    payloads = tuple(module.payloads)
-    for proto in module.computations:
-        computations[proto.id] = _computation(proto, payloads, instructions)
-    n_listed = sum(len(c.instruction_ids) for c in computations.values())
-    if n_listed != len(instructions) or len(computations) != len(module.computations):
+    if _repeats(columns.id) or _repeats(np.array([c.id for c in found.computations])):
         raise _damaged(stored, "two of its instructions or computations share one id")
+    computations = _computations(found, columns)
+    owners = [computation.id for computation in found.computations]
+    counts = [computation.n_instructions for computation in found.computations]
+    instructions = Instructions(
+        found.data,
+        columns,
+        opcodes,
+        np.repeat(np.array(owners, np.int64), counts),
+        tuple(module.payloads),
+    )
     _check_links(stored, computations, instructions)
-    by_name: dict[str, Instruction] = {}
-    for instruction in instructions.values():
-        by_name.setdefault(instruction.name, instruction)
     return Program(
         program_id=stored.program_id,
         name=as_text(module.name),
-        entry_id=_entry_id(module),
+        entry_id=_entry_id(found),
         computations=computations,
         instructions=instructions,
-        by_name=by_name,
+        by_name=ByName(instructions),
         schedule=_schedule(module, instructions),
         frames=_frames(module.stack_frame_index),
         num_replicas=module.device_assignment.replica_count,
@@ -81,13 +86,9 @@ def _read(stored: StoredProgram, module: hlo_pb2.HloModuleProto) -> Program:
     )
 
 
-def _parse(stored: StoredProgram) -> hlo_pb2.HloProto:
-    proto = hlo_pb2.HloProto()
-    try:
-        proto.ParseFromString(stored.hlo_proto)
-    except DecodeError as error:
-        raise _damaged(stored, "its stored HLO is no valid HloProto") from error
-    return proto
+def _repeats(ids: I64) -> bool:
+    """Whether a number stands twice."""
+    return bool((np.diff(np.sort(ids)) == 0).any())
 
 
 def _damaged(stored: StoredProgram, reason: str) -> CaptureError:
@@ -97,51 +98,36 @@ def _damaged(stored: StoredProgram, reason: str) -> CaptureError:
     )
 
 
-def _computation(
-    proto: hlo_pb2.HloComputationProto,
-    payloads: Sequence[bytes],
-    instructions: dict[int, Instruction],
-) -> Computation:
-    """One computation; its instructions are added to `instructions`."""
-    computation_id = proto.id
-    ids = []
-    for message in proto.instructions:
-        instruction_id = message.id
-        ids.append(instruction_id)
-        instructions[instruction_id] = Instruction(
-            id=instruction_id,
-            name=as_text(message.name),
-            opcode=as_text(message.opcode),
-            computation_id=computation_id,
-            proto=message,
-            payloads=payloads,
+def _computations(found: Split, columns: InstructionColumns) -> dict[int, Computation]:
+    """The computations by id."""
+    computations = {}
+    last = 0
+    for one in found.computations:
+        first, last = last, last + one.n_instructions
+        computations[one.id] = Computation(
+            id=one.id,
+            name=one.name,
+            instruction_ids=tuple(columns.id[first:last].tolist()),
+            root_id=one.root_id,
+            is_fusion=one.is_fusion,
+            execution_thread=one.execution_thread,
         )
-    return Computation(
-        id=computation_id,
-        name=as_text(proto.name),
-        instruction_ids=tuple(ids),
-        root_id=proto.root_id,
-        is_fusion=proto.is_fusion_computation,
-        execution_thread=as_text(proto.execution_thread),
-    )
+    return computations
 
 
 def _check_links(
-    stored: StoredProgram,
-    computations: dict[int, Computation],
-    instructions: dict[int, Instruction],
+    stored: StoredProgram, computations: dict[int, Computation], instructions: Instructions
 ) -> None:
     """Refuses dangling operands and calls, and calls in a circle, so that no walk has to."""
+    if (instructions.rows_of(instructions.columns.operands.values) < 0).any():
+        raise _damaged(stored, "an instruction takes an operand that it does not hold")
+    called = instructions.columns.called
+    owners = instructions.computation_id[called.owners]
     calls: dict[int, list[int]] = {}
-    known = set(instructions)
-    for instruction in instructions.values():
-        if not known.issuperset(instruction.proto.operand_ids):
-            raise _damaged(stored, "an instruction takes an operand that it does not hold")
-        called = instruction.proto.called_computation_ids
-        if called:
-            calls.setdefault(instruction.computation_id, []).extend(called)
-    if not all(i in computations for called in calls.values() for i in called):
-        raise _damaged(stored, "an instruction calls a computation that it does not hold")
+    for owner, computation_id in zip(owners.tolist(), called.values.tolist(), strict=True):
+        calls.setdefault(owner, []).append(computation_id)
+        if computation_id not in computations:
+            raise _damaged(stored, "an instruction calls a computation that it does not hold")
     try:
         order = tuple(TopologicalSorter(calls).static_order())
     except CycleError as error:
@@ -154,25 +140,27 @@ def _check_links(
         raise _damaged(stored, "its computations call each other too many times over")
 
 
-def _entry_id(module: hlo_pb2.HloModuleProto) -> int:
+def _entry_id(found: Split) -> int:
     """The entry computation: by id, else by name, else the last one (operands come first)."""
-    ids = [c.id for c in module.computations]
-    if module.entry_computation_id in ids:
-        return module.entry_computation_id
-    for computation in module.computations:
-        if computation.name == module.entry_computation_name:
+    ids = [c.id for c in found.computations]
+    if found.module.entry_computation_id in ids:
+        return found.module.entry_computation_id
+    name = as_text(found.module.entry_computation_name)
+    for computation in found.computations:
+        if computation.name == name:
             return computation.id
     return ids[-1]
 
 
 def _schedule(
-    module: hlo_pb2.HloModuleProto, instructions: dict[int, Instruction]
+    module: hlo_pb2.HloModuleProto, instructions: Instructions
 ) -> dict[int, tuple[int, ...]]:
     """Sequences by computation id, without ids that the module does not hold."""
-    return {
-        key: tuple(i for i in sequence.instruction_ids if i in instructions)
-        for key, sequence in module.schedule.sequences.items()
-    }
+    found = {}
+    for key, sequence in module.schedule.sequences.items():
+        ids = np.array(sequence.instruction_ids, np.int64)
+        found[key] = tuple(ids[instructions.rows_of(ids) >= 0].tolist())
+    return found
 
 
 def _frames(index: hlo_pb2.StackFrameIndexProto) -> tuple[tuple[Frame, int], ...]:

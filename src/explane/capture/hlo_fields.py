@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from explane.capture.program import Instruction, Program, as_text
+from explane.capture.hlo_split import as_text
+from explane.capture.program import Instruction, Program
 from explane.capture.replica_groups import replica_groups, source_target_pairs
 
 __all__ = [

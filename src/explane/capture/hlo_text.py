@@ -8,18 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
+import numpy as np
+
+from explane.capture._proto import hlo_pb2
+from explane.capture.hlo_columns import Spans
 from explane.capture.hlo_fields import (
     channel_id,
     constant_value,
     parameter_number,
     tuple_index,
 )
-from explane.capture.program import Computation, Instruction, Program, as_text
+from explane.capture.hlo_split import as_text
+from explane.capture.model import I64
+from explane.capture.program import Instruction, Program
 from explane.capture.replica_groups import replica_groups, source_target_pairs
+from explane.capture.shape import shape_of_bytes
 
 _CALL_WORDS: Final = {"fusion": ("calls",), "while": ("condition", "body"), "call": ("to_apply",)}
+_AT_ONCE: Final = 1 << 13
+"""Instructions whose columns are looked up together."""
+
+_MOST_KEPT: Final = 1 << 14
+_LONGEST_KEPT: Final = 1 << 11
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def program_text(program: Program) -> str:
@@ -27,20 +42,166 @@ def program_text(program: Program) -> str:
 
     Computations with a schedule list their instructions in launch order, the others in file order.
     """
-    lines = [_header(program)]
-    order = sorted(program.computations.values(), key=lambda c: c.id == program.entry_id)
-    for computation in order:
-        lines += ["", *_computation_lines(program, computation)]
-    return "\n".join(lines) + "\n"
+    return "".join(program_lines(program))
 
 
-def instruction_text(program: Program, instruction: Instruction) -> str:
-    """One instruction as one line, without indentation."""
-    operands = ", ".join(f"%{_name(o.name)}" for o in program.operands_of(instruction))
-    inside = _inside(instruction) or operands
-    shape = str(instruction.shape)
-    head = f"%{_name(instruction.name)} = {shape} {_name(instruction.opcode)}({inside})"
-    return ", ".join([head, *_attributes(program, instruction)])
+def program_lines(program: Program) -> Iterator[str]:
+    """The lines of `program_text` one after the other, each with its end."""
+    yield _header(program) + "\n"
+    yield from _Lines(program).all()
+
+
+class _Piece(NamedTuple):
+    """A line, or instructions of one computation."""
+
+    line: str
+    ids: tuple[int, ...] = ()
+    root_id: int = 0
+
+
+class _Parts(NamedTuple):
+    """What is the same for instructions with equal fields, ready to be put together."""
+
+    inside: str
+    before_calls: str
+    after_calls: str
+    backend_config: str
+
+
+class _Lines:
+    """The lines of all computations.
+
+    Shapes, attributes and metadata are equal for many instructions, so they are made once for
+    equal bytes, as far as these are kept.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.instructions = program.instructions
+        self.shapes: dict[bytes, str] = {}
+        self.metadata: dict[bytes, str] = {}
+        self.parts: dict[tuple[str, bytes, bytes], _Parts] = {}
+
+    def all(self) -> Iterator[str]:
+        """All lines behind the header."""
+        batch: list[_Piece] = []
+        n_waiting = 0
+        for piece in self._pieces():
+            batch.append(piece)
+            n_waiting += len(piece.ids)
+            if n_waiting >= _AT_ONCE:
+                yield from self._written(batch)
+                batch, n_waiting = [], 0
+        yield from self._written(batch)
+
+    def _pieces(self) -> Iterator[_Piece]:
+        program = self.program
+        order = sorted(program.computations.values(), key=lambda c: c.id == program.entry_id)
+        for computation in order:
+            word = "ENTRY " if computation.id == program.entry_id else ""
+            yield _Piece(f"\n{word}%{_name(computation.name)} {{\n")
+            ids = program.schedule.get(computation.id, computation.instruction_ids)
+            for at in range(0, len(ids), _AT_ONCE):
+                yield _Piece("", ids[at : at + _AT_ONCE], computation.root_id)
+            yield _Piece("}\n")
+
+    def _written(self, batch: list[_Piece]) -> Iterator[str]:
+        ids = np.array([i for piece in batch for i in piece.ids], np.int64)
+        texts = self._texts(self.instructions.rows_of(ids))
+        for piece in batch:
+            if piece.line:
+                yield piece.line
+            for key, text in zip(piece.ids, islice(texts, len(piece.ids)), strict=True):
+                yield f"  ROOT {text}\n" if key == piece.root_id else f"  {text}\n"
+
+    def _texts(self, rows: I64) -> Iterator[str]:
+        """Instructions as text, each in one line, without indentation."""
+        columns, opcodes = self.instructions.columns, self.instructions.opcodes
+        for row, code, shape, metadata, more, rest, operands, n_called in zip(
+            rows.tolist(),
+            columns.opcode[rows].tolist(),
+            self._bytes(columns.shape, rows),
+            self._bytes(columns.metadata, rows),
+            self._bytes(columns.more, rows),
+            self._bytes(columns.rest, rows),
+            self._operands(rows),
+            columns.called.counts[rows].tolist(),
+            strict=True,
+        ):
+            opcode = opcodes[code]
+            parts = self._parts(row, opcode, more + rest, shape)
+            calls = self._calls(row) if n_called else ""
+            yield (
+                f"%{_name(columns.names[row])} = {self._shape(shape)} {_name(opcode)}"
+                f"({parts.inside or operands}){parts.before_calls}{calls}"
+                f"{parts.after_calls}{self._metadata(metadata)}{parts.backend_config}"
+            )
+
+    def _bytes(self, spans: Spans, rows: I64) -> list[bytes]:
+        data = self.instructions.data
+        places = zip(spans.start[rows].tolist(), spans.end[rows].tolist(), strict=True)
+        return [data[start:end] for start, end in places]
+
+    def _operands(self, rows: I64) -> Iterator[str]:
+        lists = self.instructions.columns.operands.of(rows)
+        names = self.instructions.columns.names
+        shown = [f"%{_name(names[i])}" for i in self.instructions.rows_of(lists.values).tolist()]
+        at = 0
+        for count in lists.counts.tolist():
+            yield ", ".join(shown[at : at + count])
+            at += count
+
+    def _shape(self, data: bytes) -> str:
+        known = self.shapes.get(data)
+        if known is None:
+            known = str(shape_of_bytes(data))
+            _keep(self.shapes, data, known)
+        return known
+
+    def _metadata(self, data: bytes) -> str:
+        known = self.metadata.get(data)
+        if known is None:
+            parts = _metadata(self.program, hlo_pb2.OpMetadata.FromString(data))
+            known = f", metadata={{{' '.join(parts)}}}" if parts else ""
+            _keep(self.metadata, data, known)
+        return known
+
+    def _parts(self, row: int, opcode: str, fields: bytes, shape: bytes) -> _Parts:
+        key = (opcode, fields, shape if opcode == "constant" else b"")
+        known = self.parts.get(key)
+        if known is None:
+            known = _parts_of(self.instructions.read(row))
+            if len(fields) <= _LONGEST_KEPT:
+                _keep(self.parts, key, known)
+        return known
+
+    def _calls(self, row: int) -> str:
+        return _listed(_call_attributes(self.program, self.instructions.read(row)))
+
+
+def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
+    """Keeps a value; when there are too many they begin anew."""
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
+    kept[key] = value
+
+
+def _parts_of(instruction: Instruction) -> _Parts:
+    config = instruction.backend_config_bytes
+    before = (*_shape_attributes(instruction), *_contraction_attributes(instruction))
+    kind = instruction.fusion_kind
+    return _Parts(
+        inside=_inside(instruction),
+        before_calls=_listed((*before, f"kind={_name(kind)}") if kind else before),
+        after_calls=_listed(
+            (*_library_attributes(instruction), *_collective_attributes(instruction))
+        ),
+        backend_config=f", backend_config={_printable(config)}" if config else "",
+    )
+
+
+def _listed(attributes: Iterable[str]) -> str:
+    return "".join(f", {attribute}" for attribute in attributes)
 
 
 def _header(program: Program) -> str:
@@ -53,15 +214,6 @@ def _header(program: Program) -> str:
     return ", ".join(parts)
 
 
-def _computation_lines(program: Program, computation: Computation) -> Iterator[str]:
-    word = "ENTRY " if computation.id == program.entry_id else ""
-    yield f"{word}%{_name(computation.name)} {{"
-    for instruction_id in program.schedule.get(computation.id, computation.instruction_ids):
-        root = "ROOT " if instruction_id == computation.root_id else ""
-        yield f"  {root}{instruction_text(program, program.instructions[instruction_id])}"
-    yield "}"
-
-
 def _inside(instruction: Instruction) -> str:
     """What stands in the parentheses in place of operands."""
     if instruction.opcode == "parameter":
@@ -72,17 +224,7 @@ def _inside(instruction: Instruction) -> str:
     return ""
 
 
-def _attributes(program: Program, instruction: Instruction) -> Iterator[str]:
-    for part in _ATTRIBUTES:
-        yield from part(program, instruction)
-    metadata = _metadata(program, instruction)
-    if metadata:
-        yield f"metadata={{{' '.join(metadata)}}}"
-    if instruction.backend_config_bytes:
-        yield f"backend_config={_printable(instruction.backend_config_bytes)}"
-
-
-def _shape_attributes(_: Program, instruction: Instruction) -> Iterator[str]:
+def _shape_attributes(instruction: Instruction) -> Iterator[str]:
     proto = instruction.proto
     if instruction.opcode == "get-tuple-element":
         yield f"index={tuple_index(instruction)}"
@@ -99,7 +241,7 @@ def _shape_attributes(_: Program, instruction: Instruction) -> Iterator[str]:
         yield f"direction={_name(as_text(proto.comparison_direction))}"
 
 
-def _contraction_attributes(_: Program, instruction: Instruction) -> Iterator[str]:
+def _contraction_attributes(instruction: Instruction) -> Iterator[str]:
     proto = instruction.proto
     if proto.HasField("dot_dimension_numbers"):
         for name in ("lhs_batch", "lhs_contracting", "rhs_batch", "rhs_contracting"):
@@ -113,8 +255,6 @@ def _contraction_attributes(_: Program, instruction: Instruction) -> Iterator[st
 
 
 def _call_attributes(program: Program, instruction: Instruction) -> Iterator[str]:
-    if instruction.fusion_kind:
-        yield f"kind={_name(instruction.fusion_kind)}"
     called = program.called_by(instruction)
     words = _CALL_WORDS.get(instruction.opcode, ())
     if len(words) == len(called):
@@ -124,12 +264,12 @@ def _call_attributes(program: Program, instruction: Instruction) -> Iterator[str
         yield f"calls={_braces(f'%{_name(c.name)}' for c in called)}"
 
 
-def _library_attributes(_: Program, instruction: Instruction) -> Iterator[str]:
+def _library_attributes(instruction: Instruction) -> Iterator[str]:
     if instruction.custom_call_target:
         yield f"custom_call_target={_quoted(instruction.custom_call_target)}"
 
 
-def _collective_attributes(_: Program, instruction: Instruction) -> Iterator[str]:
+def _collective_attributes(instruction: Instruction) -> Iterator[str]:
     if channel_id(instruction):
         yield f"channel_id={channel_id(instruction)}"
     rules: tuple[tuple[str, Callable[[Instruction], Iterable[Iterable[int]]]], ...] = (
@@ -142,24 +282,15 @@ def _collective_attributes(_: Program, instruction: Instruction) -> Iterator[str
             yield f"{name}={_braces(groups)}"
 
 
-_ATTRIBUTES: Final = (
-    _shape_attributes,
-    _contraction_attributes,
-    _call_attributes,
-    _library_attributes,
-    _collective_attributes,
-)
-
-
-def _metadata(program: Program, instruction: Instruction) -> list[str]:
+def _metadata(program: Program, metadata: hlo_pb2.OpMetadata) -> list[str]:
     parts = []
-    if instruction.op_name:
-        parts.append(f"op_name={_quoted(instruction.op_name)}")
-    frames = program.frames_of(instruction)
+    if metadata.op_name:
+        parts.append(f"op_name={_quoted(as_text(metadata.op_name))}")
+    frames = program.frames_in(metadata)
     if frames:
         parts.append(f"source_file={_quoted(frames[0].file)} source_line={frames[0].line}")
-    if instruction.deduplicated_name:
-        parts.append(f"deduplicated_name={_quoted(instruction.deduplicated_name)}")
+    if metadata.deduplicated_name:
+        parts.append(f"deduplicated_name={_quoted(as_text(metadata.deduplicated_name))}")
     return parts
 
 
@@ -167,8 +298,7 @@ def _braces(values: Iterable[object]) -> str:
     return f"{{{','.join(map(str, values))}}}"
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _name(text: str) -> str:

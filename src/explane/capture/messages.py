@@ -43,13 +43,16 @@ class FieldStep(NamedTuple):
         return np.flatnonzero((self.number == number) & (self.wire == wire))
 
 
-def field_steps(block: Block, starts: I64, ends: I64) -> Iterator[FieldStep]:
+def field_steps(
+    block: Block, starts: I64, ends: I64, last: int | None = None
+) -> Iterator[FieldStep]:
     """Walk all messages field by field.
 
     Args:
         block: The bytes.
         starts: First byte of each message, position in the block.
         ends: End of each message, exclusive.
+        last: A message is left at its first field with a higher number; None reads all of it.
 
     Raises:
         WireError: Some message is damaged; the offset is that of its field in the file.
@@ -82,6 +85,8 @@ def field_steps(block: Block, starts: I64, ends: I64) -> Iterator[FieldStep]:
             raise WireError(block.base + int(at[bad][0]), "a message is damaged")
         yield FieldStep(rows, number, wire, value, start, stop)
         more = stop < end
+        if last is not None:
+            more &= number <= last
         rows, at, end = rows[more], stop[more], end[more]
 
 

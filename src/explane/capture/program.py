@@ -7,16 +7,18 @@ it through the functions of `hlo_fields` and never import protobuf.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from explane.capture.shape import Shape, shape_of_proto
+from explane.capture.hlo_split import as_text
+from explane.capture.instructions import Instruction, Instructions, Owners
 
 if TYPE_CHECKING:
     from explane.capture._proto import hlo_pb2
+
+__all__ = ["Computation", "Frame", "Instruction", "Program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,110 +28,6 @@ class Frame:
     file: str
     line: int
     function: str
-
-
-@dataclass(frozen=True, eq=False)
-class Instruction:
-    """An HloInstructionProto; what is costly or rare is decoded when it is asked for.
-
-    Two instructions are equal only if they are the same object.
-
-    Attributes:
-        id: 64-bit, unique in its module.
-        name: Unique in its module.
-        opcode: As in the proto, such as `fusion`, `custom-call`, `all-gather-start`.
-        computation_id: The computation that lists it.
-        proto: The HloInstructionProto itself (field numbers as in hlo.proto).
-        payloads: HloModuleProto.payloads of its module.
-    """
-
-    id: int
-    name: str
-    opcode: str
-    computation_id: int
-    proto: hlo_pb2.HloInstructionProto = field(repr=False)
-    payloads: Sequence[bytes] = field(default=(), repr=False)
-
-    @cached_property
-    def operand_ids(self) -> tuple[int, ...]:
-        """Instructions whose results it takes, in order."""
-        return tuple(self.proto.operand_ids)
-
-    @cached_property
-    def called_computation_ids(self) -> tuple[int, ...]:
-        """The fused computation, the reducer, condition and body, …; in order."""
-        return tuple(self.proto.called_computation_ids)
-
-    @cached_property
-    def shape(self) -> Shape:
-        """The result's shape."""
-        return shape_of_proto(self.proto.shape)
-
-    @cached_property
-    def op_name(self) -> str:
-        """OpMetadata.op_name; empty when there is none."""
-        return as_text(self.proto.metadata.op_name)
-
-    @property
-    def op_type(self) -> str:
-        """OpMetadata.op_type; empty when there is none."""
-        return as_text(self.proto.metadata.op_type)
-
-    @property
-    def deduplicated_name(self) -> str:
-        """OpMetadata.deduplicated_name; equal values mark equal bodies."""
-        return as_text(self.proto.metadata.deduplicated_name)
-
-    @property
-    def source_file(self) -> str:
-        """Inline source file (jax up to 0.8.0); empty when there is none."""
-        return as_text(self.proto.metadata.source_file)
-
-    @property
-    def source_line(self) -> int:
-        """Inline source line; 0 when there is none."""
-        return self.proto.metadata.source_line
-
-    @property
-    def stack_frame_id(self) -> int:
-        """1-based id of the innermost frame in `Program.frames`; 0 = none."""
-        return self.proto.metadata.stack_frame_id
-
-    @property
-    def custom_call_target(self) -> str:
-        """Target of a custom call, such as `__cublas$lt$matmul`; else empty."""
-        return as_text(self.proto.custom_call_target)
-
-    @property
-    def fusion_kind(self) -> str:
-        """`kLoop`, `kInput`, `kOutput`, `kCustom`; empty for anything but a fusion."""
-        return as_text(self.proto.fusion_kind)
-
-    @cached_property
-    def backend_config_bytes(self) -> bytes:
-        """Field 43, or the payload of field 99: inline, or an index into the module's payloads."""
-        payload = self.proto.backend_config_payload
-        which = payload.WhichOneof("payload")
-        if which == "value":
-            return payload.value
-        if which == "id":
-            return self.payloads[payload.id] if 0 <= payload.id < len(self.payloads) else b""
-        return self.proto.backend_config
-
-    @cached_property
-    def backend_config(self) -> Mapping[str, Any]:
-        """The GPU backend config as JSON text decodes it; empty when absent or not JSON.
-
-        int64 values are strings (protobuf's JSON form). Keys as in backend_configs.proto.
-        """
-        text = self.backend_config_bytes
-        if not text.startswith(b"{"):
-            return {}
-        try:
-            config = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
-        return config if isinstance(config, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +56,14 @@ class Program:
         schedule: Instruction ids in launch order, by computation id; fusion bodies have none.
         num_partitions, num_replicas: From the device assignment; 0 when not stored.
         frames: All stack frames, index = stack_frame_id - 1: (frame, parent_frame_id).
-        proto: The HloModuleProto itself.
+        proto: The HloModuleProto without its computations.
     """
 
     program_id: int
     name: str
     entry_id: int
     computations: Mapping[int, Computation]
-    instructions: Mapping[int, Instruction] = field(repr=False)
+    instructions: Instructions = field(repr=False)
     by_name: Mapping[str, Instruction] = field(repr=False)
     schedule: Mapping[int, tuple[int, ...]] = field(repr=False)
     frames: Sequence[tuple[Frame, int]] = field(repr=False)
@@ -180,20 +78,12 @@ class Program:
     @cached_property
     def users(self) -> Mapping[int, tuple[int, ...]]:
         """Instructions that take an instruction's result, by id, in file order."""
-        users: dict[int, list[int]] = {}
-        for instruction in self.instructions.values():
-            for operand_id in dict.fromkeys(instruction.operand_ids):
-                users.setdefault(operand_id, []).append(instruction.id)
-        return {key: tuple(value) for key, value in users.items()}
+        return Owners(self.instructions, self.instructions.columns.operands, once=True)
 
     @cached_property
     def callers(self) -> Mapping[int, tuple[int, ...]]:
         """Instructions that call a computation, by computation id, in file order."""
-        callers: dict[int, list[int]] = {}
-        for instruction in self.instructions.values():
-            for computation_id in instruction.called_computation_ids:
-                callers.setdefault(computation_id, []).append(instruction.id)
-        return {key: tuple(value) for key, value in callers.items()}
+        return Owners(self.instructions, self.instructions.columns.called, once=False)
 
     def frames_of(self, instruction: Instruction) -> tuple[Frame, ...]:
         """The stack of an instruction, innermost first, ending with the outermost caller.
@@ -201,9 +91,13 @@ class Program:
         From the frame table; without a frame id the inline source is the only frame. Empty when
         the instruction has neither.
         """
-        stack = self._stack(instruction.stack_frame_id)
-        if not stack and instruction.source_file:
-            return (Frame(instruction.source_file, instruction.source_line, ""),)
+        return self.frames_in(instruction.proto.metadata)
+
+    def frames_in(self, metadata: hlo_pb2.OpMetadata) -> tuple[Frame, ...]:
+        """The stack that metadata tells of, as `frames_of`."""
+        stack = self._stack(metadata.stack_frame_id)
+        if not stack and metadata.source_file:
+            return (Frame(as_text(metadata.source_file), metadata.source_line, ""),)
         return stack
 
     def _stack(self, frame_id: int) -> tuple[Frame, ...]:
@@ -256,8 +150,3 @@ class Program:
     def root_of(self, computation: Computation) -> Instruction | None:
         """The instruction whose result a computation returns."""
         return self.instructions.get(computation.root_id)
-
-
-def as_text(value: str | bytes) -> str:
-    """A proto string; bytes that are no UTF-8 (protobuf hands them out raw) are replaced."""
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")

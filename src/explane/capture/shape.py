@@ -130,12 +130,15 @@ _BITS: Final = dict(_TYPES.values())
 
 def shape_of_proto(proto: hlo_pb2.ShapeProto) -> Shape:
     """A Shape from its message; LayoutProto.element_size_in_bits overrides the type's bits."""
-    return _shape_of_bytes(proto.SerializeToString())
+    return shape_of_bytes(proto.SerializeToString())
 
 
 @lru_cache(maxsize=1 << 14)
-def _shape_of_bytes(data: bytes) -> Shape:
-    """Decoded once per distinct shape: a module of 100,000 instructions has a few hundred."""
+def shape_of_bytes(data: bytes) -> Shape:
+    """A Shape from the bytes of its message.
+
+    Decoded once per distinct shape: a module of 100,000 instructions has a few hundred.
+    """
     proto = hlo_pb2.ShapeProto.FromString(data)
     name, bits = _TYPES.get(proto.element_type, (f"type_{proto.element_type}", 0))
     layout = proto.layout

@@ -25,6 +25,9 @@ from explane.capture.program import Instruction, Program
 _BRINGS: Final = frozenset({"all-gather", "all-to-all", "collective-permute", "ragged-all-to-all"})
 """Collectives that change where data lies; the others compute something from all of it."""
 
+_WRAPPERS: Final = frozenset({"async-start", "call", "fusion"})
+_MAY_BRING: Final = _BRINGS | {f"{opcode}-start" for opcode in _BRINGS} | _WRAPPERS
+
 _DONE: Final = frozenset({f"{opcode}-done" for opcode in GROUP_COLLECTIVES} | {"async-done"})
 _KERNEL_CALLS: Final = frozenset({"__gpu$xla.gpu.triton", "triton_kernel_call"})
 """Targets of Pallas and jax-triton kernels, which XLA can't split either."""
@@ -33,10 +36,10 @@ _KERNEL_CALLS: Final = frozenset({"__gpu$xla.gpu.triton", "triton_kernel_call"})
 def resharded_for(program: Program) -> Mapping[str, Instruction]:
     """The call that each needless collective of a program feeds, by the collective's name."""
     found: dict[str, Instruction] = {}
-    calls = {i.id: i for i in program.instructions.values() if _is_foreign(i)}
-    if not calls:
+    calls = {i.id: i for i in program.instructions.with_opcodes({"custom-call"}) if _is_foreign(i)}
+    if not calls or not (_MAY_BRING - _WRAPPERS).intersection(program.instructions.opcodes):
         return found
-    for instruction in program.instructions.values():
+    for instruction in program.instructions.with_opcodes(_MAY_BRING):
         inner = collective_inside(program, instruction)
         if inner is None or inner.opcode.removesuffix("-start") not in _BRINGS:
             continue
@@ -47,9 +50,7 @@ def resharded_for(program: Program) -> Mapping[str, Instruction]:
 
 
 def _is_foreign(instruction: Instruction) -> bool:
-    """A call into code that XLA did not make and does not know how to split."""
-    if instruction.opcode != "custom-call":
-        return False
+    """A custom call of code that XLA did not make and does not know how to split."""
     target = instruction.custom_call_target
     own = target.startswith(("__", "$")) or target in ("Sharding", "AllocateBuffer", "TopK")
     return is_attention(target) or target in _KERNEL_CALLS or bool(target and not own)

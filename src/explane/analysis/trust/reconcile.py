@@ -319,10 +319,11 @@ def _collectives_recorded(records: Records) -> Iterator[Check]:
         return
     ran = {e.program_id for e in attribution.executions}
     n_ops = sum(
-        instruction.opcode.removesuffix("-start") in GROUP_COLLECTIVES
+        count
         for program_id in ran
         if program_id in records.programs
-        for instruction in records.programs[program_id].instructions.values()
+        for opcode, count in records.programs[program_id].instructions.opcode_counts.items()
+        if opcode.removesuffix("-start") in GROUP_COLLECTIVES
     )
     if n_ops:
         n_kernels = int((capture.kernels.kind == Kind.COLLECTIVE).sum())
