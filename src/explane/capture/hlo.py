@@ -6,7 +6,7 @@ lines are read: inline in OpMetadata (jax up to 0.8.0) and the module's frame ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
@@ -128,16 +128,25 @@ def _check_links(
         calls.setdefault(owner, []).append(computation_id)
         if computation_id not in computations:
             raise _damaged(stored, "an instruction calls a computation that it does not hold")
-    try:
-        order = tuple(TopologicalSorter(calls).static_order())
-    except CycleError as error:
-        raise _damaged(stored, "its computations call each other in a circle") from error
     sizes: dict[int, int] = {}
-    for computation_id in order:
+    for computation_id in _callees_first(stored, computations, calls):
         own = len(computations[computation_id].instruction_ids)
         sizes[computation_id] = own + sum(sizes[i] for i in calls.get(computation_id, ()))
     if max(sizes.values(), default=0) > MAX_EXPANDED:
         raise _damaged(stored, "its computations call each other too many times over")
+
+
+def _callees_first(
+    stored: StoredProgram, computations: Iterable[int], calls: Mapping[int, Sequence[int]]
+) -> Iterable[int]:
+    """Computations in an order in which each comes behind all that it calls."""
+    place = {computation_id: number for number, computation_id in enumerate(computations)}
+    if all(place[i] < place[owner] for owner, called in calls.items() for i in called):
+        return place  # as compilers write them
+    try:
+        return tuple(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        raise _damaged(stored, "its computations call each other in a circle") from error
 
 
 def _entry_id(found: Split) -> int:

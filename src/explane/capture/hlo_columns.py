@@ -236,17 +236,19 @@ class _Fields:
             ids = step.at(_ID, VARINT)
             self.id[step.rows[ids]] = step.value[ids].view(np.int64)
         self.end[0] = starts
+        self._bytes = block.data.tobytes()
+        self._ended = np.flatnonzero(block.data[: block.size] < _GOES_ON)
 
     def texts(self, number: int) -> list[bytes]:
         """Bytes of a field of all messages."""
-        data = self.block.data.tobytes()
+        data = self._bytes
         spans = zip(self.start[number].tolist(), self.end[number].tolist(), strict=True)
         return [data[start:end] for start, end in spans]
 
     def numbers(self, number: int) -> Lists:
         """Values of a packed field of all messages."""
         start, end = self.start[number], self.end[number]
-        ended = np.flatnonzero(self.block.data[: self.block.size] < _GOES_ON)
+        ended = self._ended
         first, last = np.searchsorted(ended, start), np.searchsorted(ended, end)
         counts = last - first
         before = np.cumsum(counts) - counts

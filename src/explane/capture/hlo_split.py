@@ -110,20 +110,25 @@ def _add(found: Split, span: Span) -> None:
     data, (at, end) = found.data, span
     proto = hlo_pb2.HloComputationProto.FromString(data[at:end])
     n_instructions = len(proto.instructions)
-    n_before = len(found.starts)
-    while at < end:
+    n_left = n_instructions
+    while n_left:
+        if at >= end:
+            raise OtherOrder
         if data[at] != _TAG:
             at = next(fields(data, at, end)).end
             continue
         size = data[at + 1]
         at += 2
         if size >= _MORE:
-            size, at = read_varint(data, at - 1, end)
+            high = data[at]
+            if high < _MORE:
+                size, at = size - _MORE | high << 7, at + 1
+            else:
+                size, at = read_varint(data, at - 1, end)
         found.starts.append(at)
         at += size
         found.ends.append(at)
-    if len(found.starts) - n_before != n_instructions:
-        raise OtherOrder
+        n_left -= 1
     found.computations.append(
         Head(
             proto.id,
