@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.capture.growing import is_constant
-from explane.capture.model import I64, Bools
+from explane.capture.model import I32, I64, Bools
 
 _SLICE: Final = 1 << 18
 """Intervals of the longest set that are swept at once."""
@@ -40,7 +40,7 @@ class Intervals:
         start_ps, end_ps: Half-open.
     """
 
-    group: I64
+    group: I32 | I64
     start_ps: I64
     end_ps: I64
 

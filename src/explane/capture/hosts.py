@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explane.capture.model import I64, Capture, HostCapture, Note, NoteKind
+from explane.capture.model import I32, I64, Capture, HostCapture, Note, NoteKind
 from explane.units import PS_PER_NS, format_ps
 
 _FIELDS = 5
@@ -49,14 +49,17 @@ def identify(record: HostCapture) -> HostIdentity:
     sums = [zlib.crc32(text.encode("utf-8", "replace")) for text in capture.strings]
     names = np.array([*sums, 0], dtype=np.int64)[kernels.name]
     times = (kernels.start_ps, kernels.duration_ps)
-    columns = (kernels.device, *times, kernels.correlation_id, names)
+    columns: tuple[I32 | I64, ...] = (kernels.device, *times, kernels.correlation_id, names)
+    records = np.empty((len(kernels), len(columns)), dtype=np.int64)
+    for place, column in enumerate(columns):
+        records[:, place] = column
     return HostIdentity(
         host=capture.host,
         source=capture.source,
         machine=str(capture.session.get("hostname", capture.host)),
         ordinals=tuple(device.ordinal for device in capture.devices),
         window_ns=_window_ns(capture),
-        kernels=np.stack([column.astype(np.int64) for column in columns], axis=1),
+        kernels=records,
     )
 
 

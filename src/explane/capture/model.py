@@ -8,7 +8,7 @@ the same length; no Python object exists per event.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -260,3 +260,9 @@ class HostCapture:
     json: Capture | None = None
     json_problem: str = ""
     xplane_problem: str = ""
+
+    def without_host_events(self) -> HostCapture:
+        """The same without host events other than launches, to free the memory that they take."""
+        events = self.main.host_events
+        none = HostEvents(*(getattr(events, column.name)[:0].copy() for column in fields(events)))
+        return replace(self, main=replace(self.main, host_events=none))

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from explane.analysis.distinct import Ints
 from explane.capture.model import I64, Bools
 
 FORBIDDEN: Final = -1_000_000
@@ -95,7 +96,7 @@ class Sequence_:
         end: States where it must end (after passing positions); empty: anywhere.
     """
 
-    types: npt.NDArray[np.int64]
+    types: Ints
     starts_launch: Bools
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.labels import LabelKind, Labels, read_labels
 from explane.analysis.attribution.launches import LaunchGroups, group_launches
 from explane.analysis.attribution.program import ProgramAnswer, solve_program
@@ -21,7 +20,8 @@ from explane.analysis.attribution.result import Attribution, Execution, Instruct
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.schedule_walk import expected_launches
 from explane.analysis.attribution.types import Facts
-from explane.capture.model import I64, Capture
+from explane.analysis.distinct import distinct
+from explane.capture.model import I32, Capture
 from explane.capture.program import Program
 
 
@@ -54,10 +54,10 @@ def attribute(
     return builder.build()
 
 
-def _label_places(capture: Capture, labels: Labels, schedules: Mapping[int, Schedule]) -> I64:
+def _label_places(capture: Capture, labels: Labels, schedules: Mapping[int, Schedule]) -> I32:
     """Place of each labelled kernel in its program's schedule, or -1."""
     kernels = capture.kernels
-    places = np.full(len(kernels), -1, dtype=np.int64)
+    places = np.full(len(kernels), -1, dtype=np.int32)
     rows = np.flatnonzero(labels.kind == LabelKind.INSTRUCTION)
     pairs = distinct(kernels.program_id[rows], labels.name[rows])
     found = []
@@ -65,7 +65,7 @@ def _label_places(capture: Capture, labels: Labels, schedules: Mapping[int, Sche
         schedule = schedules.get(program_id)
         at = schedule.by_label.get(labels.names[name], ()) if schedule is not None else ()
         found.append(at[0] if at else -1)
-    places[rows] = np.array(found, dtype=np.int64)[pairs.code]
+    places[rows] = np.array(found, dtype=np.int32)[pairs.code]
     return places
 
 
@@ -105,7 +105,7 @@ class _Builder:
     def _key(self, program_id: int, name: str) -> int:
         return self.keys.setdefault(InstructionKey(program_id, name), len(self.keys))
 
-    def take(self, program_id: int, rows: I64, answer: ProgramAnswer, schedule: Schedule) -> None:
+    def take(self, program_id: int, rows: I32, answer: ProgramAnswer, schedule: Schedule) -> None:
         """The answers for one program's kernels."""
         codes = [self._key(program_id, launch.instruction) for launch in schedule.launches]
         table = np.array([*codes, -1], dtype=np.int32)

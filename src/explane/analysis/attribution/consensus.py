@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from explane.capture.model import I64
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class Signature:
     groups: Ints
 
 
-def agree_on_order(types: I64, groups: I64, ties: I64, streams: I64) -> list[Signature]:
+def agree_on_order(types: Ints, groups: Ints, ties: Ints, streams: Ints) -> list[Signature]:
     """Signatures of launches and the order of kernels inside them.
 
     A launch on one stream keeps its own order, since a stream is serial.
@@ -63,7 +60,7 @@ def agree_on_order(types: I64, groups: I64, ties: I64, streams: I64) -> list[Sig
     return signatures
 
 
-def _by_types(types: I64, groups: I64, members: Ints, rank: Ints) -> list[Signature]:
+def _by_types(types: Ints, groups: Ints, members: Ints, rank: Ints) -> list[Signature]:
     """Signatures of launches of one size, whose kernels are ranked for comparison."""
     table = np.take_along_axis(types[members], rank, axis=1)
     distinct, which = np.unique(table, axis=0, return_inverse=True)

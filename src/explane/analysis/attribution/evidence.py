@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from explane.analysis.attribution.neighbours import FAR_PS, Neighbours
 from explane.analysis.attribution.swaps import ORDER_COST
+from explane.analysis.distinct import Ints
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _CAP: Final = 3.0

@@ -8,12 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.result import Execution
 from explane.analysis.attribution.runs import Runs
 from explane.analysis.attribution.schedule import Schedule
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints, all_or_some, one_of_each
 
 _MOST_TIMES: Final = 1 << 40
 """Nested loops are not counted beyond this: no capture holds as many launches."""
@@ -31,19 +29,20 @@ def executions_of(
         position: Place of each kernel, or -1.
         runs: Executions and iterations of the kernels.
     """
-    found = _all_or_some(runs.execution >= 0)
-    if found is None:
+    found = all_or_some(runs.execution >= 0)
+    execution, place = runs.execution[found], position[found]
+    if not len(execution):
         return ()
-    execution = runs.execution[found]
     n = int(execution.max()) + 1
-    seen = distinct(execution, runs.iteration[found], position[found]).columns
+    some = one_of_each(execution, runs.iteration[found], place)
+    seen, at = execution[some], place[some]
     required = np.array([not launch.optional for launch in schedule.launches])
-    n_found = np.bincount(seen[0][required[seen[2]]], minlength=n)
+    n_found = np.bincount(seen[required[at]], minlength=n)
     times, branched = _repeats(schedule)
     unknown = (times < 0) & required & ~branched
     fixed = int(times[required & ~branched & ~unknown].sum())
-    open_found = np.bincount(seen[0][unknown[seen[2]]], minlength=n)
-    taken = np.bincount(seen[0][(required & branched)[seen[2]]], minlength=n)
+    open_found = np.bincount(seen[unknown[at]], minlength=n)
+    taken = np.bincount(seen[(required & branched)[at]], minlength=n)
     first = np.full(n, np.iinfo(np.int64).max)
     last = np.full(n, -1, dtype=np.int64)
     np.minimum.at(first, execution, rows[found])
@@ -54,13 +53,6 @@ def executions_of(
     missing = np.maximum(expected - n_found, 0)
     columns = (column.tolist() for column in (on, first, last, expected, missing))
     return tuple(map(Execution, repeat(schedule.program_id), *columns))
-
-
-def _all_or_some(chosen: npt.NDArray[np.bool_]) -> slice | Ints | None:
-    """Index of the chosen rows, one that copies nothing where all are; None for none."""
-    if chosen.all():
-        return slice(None) if len(chosen) else None
-    return np.flatnonzero(chosen) if chosen.any() else None
 
 
 def _repeats(schedule: Schedule) -> tuple[Ints, npt.NDArray[np.bool_]]:

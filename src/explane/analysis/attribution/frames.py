@@ -16,12 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribution.alignment import Scores
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import STRONG
 from explane.analysis.attribution.windows import Places, ProgramKernels
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints, distinct
 
 _MIN_INSIDE: Final = 0.8
 _DENSE: Final = 0.98
@@ -50,10 +48,11 @@ def find_frames(
     schedule: Schedule, scores: Scores, kernels: ProgramKernels, places: Places
 ) -> Frames:
     """Frames of all graph launches of one program, from the places found so far."""
-    of_kernel = np.full(len(kernels), -1, dtype=np.int64)
     rows = np.flatnonzero(kernels.in_graph & (kernels.fixed < 0))
     if not len(rows):
-        return Frames(of_kernel, (), (of_kernel, of_kernel))
+        none = np.broadcast_to(np.int32(-1), len(kernels))
+        return Frames(none, (), (none, none))
+    of_kernel = np.full(len(kernels), -1, dtype=np.int32)
     local = _numbered(kernels.group[rows])
     n_groups = int(local[-1]) + 1
     fits, found = _fits(schedule, scores, kernels.types[rows], places.position[rows], local)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from explane.analysis.distinct import Ints
 from explane.capture.model import I32, Capture
-
-Ints = npt.NDArray[np.int64]
 
 MODULE_EVENT: Final = ":XLA GPU module"
 """End of the name of the host event around one execution (`<module>:XLA GPU module`)."""

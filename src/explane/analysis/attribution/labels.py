@@ -12,10 +12,9 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.schedule import Schedule
+from explane.analysis.distinct import distinct
 from explane.capture.model import I32, U8, Capture
 from explane.capture.program import Program
 
@@ -105,15 +104,13 @@ def meaning(
     return LabelKind.UNKNOWN, name
 
 
-def labelled_graphs(
-    labels: Labels, schedule: Schedule, rows: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def labelled_graphs(labels: Labels, schedule: Schedule, rows: I32) -> I32:
     """Index into `Schedule.graphs` that each row's label names, or -1.
 
     `command_buffer_N` is named after the thunk id of its first member (jaxlib 0.10.2); a call of
     a command buffer (jaxlib 0.6.2) by its name.
     """
-    result = np.full(len(rows), -1, dtype=np.int64)
+    result = np.full(len(rows), -1, dtype=np.int32)
     graph = labels.kind[rows] == LabelKind.GRAPH
     for code in np.unique(labels.name[rows[graph]]).tolist():
         label = labels.names[code]

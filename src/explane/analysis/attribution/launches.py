@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from explane.capture.model import I64, Bools, Capture, Kernels
-
-Rows = npt.NDArray[np.int64]
+from explane.capture.model import I32, I64, Bools, Capture, Kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +25,10 @@ class LaunchGroups:
         is_graph: True for groups launched by a graph launch, or with several unlabelled kernels.
     """
 
-    order: Rows
-    group: Rows
-    size: Rows
-    launch: Rows
+    order: I32
+    group: I32
+    size: I64
+    launch: I32
     is_graph: Bools
 
 
@@ -51,8 +48,8 @@ def group_launches(capture: Capture, graph_label: Bools, labelled: Bools) -> Lau
     new[1:] = (
         (device[1:] != device[:-1]) | (correlation[1:] != correlation[:-1]) | (correlation[1:] < 0)
     )
-    group = np.empty(len(order), dtype=np.int64)
-    group[order] = np.cumsum(new) - 1
+    group = np.empty(len(order), dtype=np.int32)
+    group[order] = np.cumsum(new, dtype=np.int32) - 1
     size = np.bincount(group, minlength=int(new.sum()))
     launch = join_calls(capture, correlation[new])
     is_graph = np.zeros(len(size), dtype=np.bool_)
@@ -64,7 +61,7 @@ def group_launches(capture: Capture, graph_label: Bools, labelled: Bools) -> Lau
     return LaunchGroups(order, group, size, launch, is_graph)
 
 
-def launch_order(kernels: Kernels) -> Rows:
+def launch_order(kernels: Kernels) -> I32:
     """Rows by (device, correlation id, start); kernels without an id come by start time.
 
     A kernel without a correlation id takes the place of the kernel that starts before it.
@@ -81,17 +78,17 @@ def launch_order(kernels: Kernels) -> Rows:
     device = kernels.device.astype(np.int64)
     if not missing.any() and int(key.max(initial=0)) < 1 << 40:
         # Rows are by device and start already, and calls mostly too: a stable sort is cheap.
-        return np.argsort((device << 40) | key, kind="stable")
-    return np.lexsort((kernels.start_ps, missing, key, device))
+        return np.argsort((device << 40) | key, kind="stable").astype(np.int32)
+    return np.lexsort((kernels.start_ps, missing, key, device)).astype(np.int32)
 
 
-def join_calls(capture: Capture, correlation: I64) -> Rows:
+def join_calls(capture: Capture, correlation: I64) -> I32:
     """Row of the launch call with each correlation id, or -1; the first one if ids repeat."""
     ids = capture.launches.correlation_id
     if not len(ids):
-        return np.full(len(correlation), -1, dtype=np.int64)
+        return np.full(len(correlation), -1, dtype=np.int32)
     by_id = np.argsort(ids, kind="stable")
     at = np.searchsorted(ids[by_id], correlation)
     at = np.minimum(at, len(ids) - 1)
-    rows = by_id[at]
-    return np.where((ids[rows] == correlation) & (correlation >= 0), rows, -1)
+    rows = by_id[at].astype(np.int32)
+    return np.where((ids[rows] == correlation) & (correlation >= 0), rows, np.int32(-1))

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from explane.analysis.attribution.alignment import Sequence_, align
 from explane.analysis.attribution.host import host_runs
@@ -17,9 +16,8 @@ from explane.analysis.attribution.names import class_of_kernel
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import KernelType
 from explane.analysis.attribution.union import Union, join_programs, union_scores
-from explane.capture.model import I64, Bools, Capture
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints
+from explane.capture.model import I32, I64, Bools, Capture
 
 _MAX_WINDOW: Final = 2000
 
@@ -37,7 +35,7 @@ def place_in_programs(
     capture: Capture,
     groups: LaunchGroups,
     schedules: Mapping[int, Schedule],
-    fixed: I64,
+    fixed: I32,
     program: I64,
     wanted: Bools,
 ) -> I64:
@@ -90,7 +88,7 @@ def _known_pairs(
     capture: Capture,
     groups: LaunchGroups,
     schedules: Mapping[int, Schedule],
-    fixed: I64,
+    fixed: I32,
     program: I64,
 ) -> set[tuple[int, int]]:
     """Programs seen to follow one another: from labelled kernels, else from the host's record."""
@@ -115,7 +113,7 @@ def _known_pairs(
 class _Kinds:
     """Types of the wanted kernels by name and launch shape, as each program sees them."""
 
-    def __init__(self, capture: Capture, fixed: I64, program: I64, wanted: Bools) -> None:
+    def __init__(self, capture: Capture, fixed: I32, program: I64, wanted: Bools) -> None:
         kernels = capture.kernels
         columns = np.stack([kernels.name, kernels.details, kernels.kind.astype(np.int32)])
         distinct, inverse = np.unique(columns[:, wanted], axis=1, return_inverse=True)
@@ -175,7 +173,7 @@ def _states(
     union: Union,
     schedules: Mapping[int, Schedule],
     program: I64,
-    fixed: I64,
+    fixed: I32,
     row: int,
     passed: int,
 ) -> tuple[int, ...]:

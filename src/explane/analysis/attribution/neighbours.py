@@ -9,9 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct, order_by
+from explane.analysis.distinct import Ints, distinct, order_by
 
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 FAR_PS: Final = 1 << 60
@@ -69,7 +68,7 @@ class Timetable:
         return np.where(found, self.start_ps[at], FAR_PS) if len(self.key) else at + FAR_PS
 
     def _find(self, groups: Ints, place: int) -> tuple[Ints, Flags]:
-        wanted = (groups << _SHIFT) | place
+        wanted = (groups.astype(np.int64) << _SHIFT) | place
         if not len(self.key):
             return np.zeros_like(wanted), np.zeros(len(wanted), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
@@ -77,7 +76,7 @@ class Timetable:
 
     def around(self, groups: Ints, slots: Ints) -> tuple[Ints, Ints]:
         """(U, g) starts of the nearest places before and after each slot in each launch."""
-        wanted = (groups[:, None] << _SHIFT) | slots[None, :]
+        wanted = (groups[:, None].astype(np.int64) << _SHIFT) | slots[None, :]
         if not len(self.key):
             return np.full_like(wanted, -FAR_PS), np.full_like(wanted, FAR_PS)
         left = np.searchsorted(self.key, wanted, side="left") - 1
@@ -161,7 +160,7 @@ def _free_since(kernels: GraphKernels, order: Ints, lane: Flags) -> Ints:
 
 def _timetable(kernels: GraphKernels, chosen: Flags) -> Timetable:
     rows = np.flatnonzero(chosen)
-    key = (kernels.group[rows] << _SHIFT) | kernels.position[rows]
+    key = (kernels.group[rows].astype(np.int64) << _SHIFT) | kernels.position[rows]
     order = np.argsort(key, kind="stable")
     rows, key = rows[order], key[order]
     if not len(key):

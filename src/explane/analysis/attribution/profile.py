@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints
+
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

@@ -19,8 +19,8 @@ from explane.analysis.attribution.scores import score_types
 from explane.analysis.attribution.types import Facts, kernel_types
 from explane.analysis.attribution.votes import agree_on_labels, agree_on_nodes
 from explane.analysis.attribution.windows import ProgramKernels, place
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints
+from explane.capture.growing import pick
 
 _SHIFT: Final = 32
 
@@ -62,20 +62,20 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(
         types=types.of_row,
-        family=np.array([t.family for t in types.types], dtype=np.int64)[types.of_row],
+        family=np.array([t.family for t in types.types], dtype=np.int32)[types.of_row],
         group=groups.group[rows],
-        device=table.device[rows].astype(np.int64),
-        stream=table.stream[rows],
+        device=pick(table.device, rows),
+        stream=pick(table.stream, rows),
         in_graph=groups.is_graph[groups.group[rows]] & ~labelled,
-        node=table.graph_node_id[rows],
+        node=pick(table.graph_node_id, rows),
         graph=labelled_graphs(labels, schedule, rows),
         fixed=types.fixed,
     )
     timing = Timing(table.start_ps[rows], table.duration_ps[rows])
     settled = settle(schedule, scores, kernels, place(schedule, scores, kernels), timing)
-    by_node, moved = agree_on_nodes(kernels, table.graph_id[rows], settled.position)
-    alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], -1)
-    position = agree_on_labels(alias.astype(np.int64), by_node)
+    by_node, moved = agree_on_nodes(kernels, pick(table.graph_id, rows), settled.position)
+    alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], np.int32(-1))
+    position = agree_on_labels(alias, by_node)
     step = _step_places(settled, kernels.group, position)
     runs = count_runs(schedule, kernels, step, settled.frames.of_kernel >= 0)
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
@@ -108,14 +108,14 @@ def _step_places(settled: Settled, group: Ints, position: Ints) -> Ints:
     first = np.flatnonzero(new)
     low = np.minimum.reduceat(position[framed], first)
     high = np.maximum.reduceat(position[framed], first)
-    frame = settled.frames.of_kernel[framed][first]
+    frame = settled.frames.of_kernel[framed][first].astype(np.int64)
     order = np.lexsort((low, frame))
     reach = np.maximum.accumulate(high[order] + (frame[order] << _SHIFT)) - (
         frame[order] << _SHIFT
     )
     apart = np.ones(len(order), dtype=np.bool_)
     apart[1:] = (np.diff(frame[order]) != 0) | (low[order][1:] > reach[:-1])
-    lowest = np.empty(len(order), dtype=np.int64)
+    lowest = np.empty(len(order), dtype=position.dtype)
     lowest[order] = low[order][np.flatnonzero(apart)][np.cumsum(apart) - 1]
     step[framed] = lowest[np.cumsum(new) - 1]
     return step

@@ -16,16 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribution.alignment import FORBIDDEN
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.host import HostRuns, host_runs
 from explane.analysis.attribution.launches import LaunchGroups
 from explane.analysis.attribution.mixture import place_in_programs
 from explane.analysis.attribution.names import KernelClass, base_name, class_of_kernel
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import STRONG, KernelType, score_types
-from explane.capture.model import I64, Bools, Capture
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints, distinct
+from explane.capture.model import I32, I64, Bools, Capture
 
 _MIN_EXPLAINED: Final = 0.8
 
@@ -47,7 +45,7 @@ class Owners:
 
 
 def find_owners(
-    capture: Capture, groups: LaunchGroups, schedules: Mapping[int, Schedule], fixed: I64
+    capture: Capture, groups: LaunchGroups, schedules: Mapping[int, Schedule], fixed: I32
 ) -> Owners:
     """Finds the program of every kernel that has one.
 
@@ -58,19 +56,21 @@ def find_owners(
         fixed: Per kernel, place in its program's schedule where the label gives it, or -1.
     """
     finder = _Finder(capture, groups, schedules, fixed)
-    finder.read()
-    finder.siblings()
-    if (finder.program < 0).any() and finder.ids:
-        finder.by_names()
-        finder.by_alignment()
-    loose = finder.offer_loose()
+    loose = np.zeros(len(finder.program), dtype=np.bool_)
+    if (finder.program < 0).any():
+        finder.read()
+        finder.siblings()
+        if (finder.program < 0).any() and finder.ids:
+            finder.by_names()
+            finder.by_alignment()
+        loose = finder.offer_loose()
     own = capture.kernels.program_id
     return Owners(finder.program, (finder.program >= 0) & (own != finder.program), loose)
 
 
 class _Finder:
     def __init__(
-        self, capture: Capture, groups: LaunchGroups, schedules: Mapping[int, Schedule], fixed: I64
+        self, capture: Capture, groups: LaunchGroups, schedules: Mapping[int, Schedule], fixed: I32
     ) -> None:
         self.capture = capture
         self.groups = groups

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribution.alignment import FORBIDDEN, Scores
-from explane.analysis.attribution.distinct import distinct, order_by
 from explane.analysis.attribution.evidence import Dependencies, Kernel, evidence
 from explane.analysis.attribution.frames import Frames, find_frames
 from explane.analysis.attribution.names import KernelClass
@@ -26,9 +25,8 @@ from explane.analysis.attribution.scores import STRONG
 from explane.analysis.attribution.slots import SlotGroup, slot_groups
 from explane.analysis.attribution.swaps import SURE_MARGIN, Assignment, Candidates, assign
 from explane.analysis.attribution.windows import Places, ProgramKernels
+from explane.analysis.distinct import Ints, distinct, order_by
 from explane.capture.model import Bools
-
-Ints = npt.NDArray[np.int64]
 
 _FIXED_MARGIN: Final = 6.0
 _PASSES: Final = 2
@@ -65,6 +63,9 @@ def settle(
 ) -> Settled:
     """Places graph kernels within the frames of their launches."""
     frames = find_frames(schedule, scores, kernels, places)
+    if not frames.ranges:
+        nobody = np.zeros(len(kernels), dtype=np.bool_)
+        return Settled(places.position, nobody, nobody, frames)
     n_streams = _streams_of_groups(kernels.group, kernels.stream)
     if frames.dense and (n_streams[frames.of_kernel >= 0] == 1).all():
         # Nothing ran side by side and nothing is missing: order says it all.

@@ -13,11 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.windows import ProgramKernels
+from explane.analysis.distinct import Ints, all_or_some, distinct
 
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _MOST_CYCLE = 64
@@ -50,11 +49,12 @@ def count_runs(
         in_frame: Kernels of graph launches that stand for one run of the schedule; those of one
             launch count as one step.
     """
-    execution = np.full(len(position), -1, dtype=np.int64)
-    iteration = np.full(len(position), -1, dtype=np.int64)
-    rows = np.flatnonzero(position >= 0)
-    if not len(rows):
+    execution = np.full(len(position), -1, dtype=np.int32)
+    iteration = np.full(len(position), -1, dtype=np.int32)
+    placed = position >= 0
+    if not placed.any():
         return Runs(execution, iteration, ())
+    rows = all_or_some(placed)
     whole, device = in_frame[rows], kernels.device[rows]
     place, first, of_row = _steps(position[rows], kernels.group[rows], device, whole)
     new_device = np.ones(len(place), dtype=np.bool_)
@@ -69,17 +69,18 @@ def count_runs(
     run, counts = _count(schedule, place, falls, new_device)
     execution[rows] = run[of_row]
     texts, codes = _texts(schedule, counts, len(place))
-    inside = codes[of_row] >= 0
-    iteration[rows[inside]] = codes[of_row][inside]
+    iteration[rows] = codes[of_row]
     return Runs(execution, iteration, texts)
 
 
 def _steps(position: Ints, launch: Ints, device: Ints, whole: Flags) -> tuple[Ints, Ints, Ints]:
     """Lowest place of each step, its first kernel, and the step of each kernel."""
     new = np.ones(len(position), dtype=np.bool_)
-    new[1:] = (np.diff(launch) != 0) | (np.diff(device) != 0) | ~whole[1:]
+    new[1:] = (launch[1:] != launch[:-1]) | (device[1:] != device[:-1]) | ~whole[1:]
     first = np.flatnonzero(new)
-    return np.minimum.reduceat(position, first), first, np.cumsum(new) - 1
+    of_row = np.cumsum(new, dtype=np.int32)
+    of_row -= 1
+    return np.minimum.reduceat(position, first), first, of_row
 
 
 def _cycle_starts(types: Ints, new_device: Flags) -> Flags:
@@ -134,7 +135,7 @@ def _count(
         since = np.maximum.accumulate(np.where(entered, np.arange(len(place)), 0))
         counts[index] = np.where(inside, total - total[since], -1)
         restart = restart | wraps[index]
-    return np.cumsum(pending | new_device) - 1, counts
+    return np.cumsum(pending | new_device, dtype=np.int32) - 1, counts
 
 
 def _texts(
@@ -142,10 +143,10 @@ def _texts(
 ) -> tuple[tuple[str, ...], Ints]:
     """Iteration texts and each step's index into them, or -1."""
     if not counts:
-        return (), np.full(n_steps, -1, dtype=np.int64)
+        return (), np.full(n_steps, -1, dtype=np.int32)
     found = distinct(*(counts[i] for i in range(len(schedule.loops))))
     texts: dict[str, int] = {}
-    of_distinct = np.full(len(found), -1, dtype=np.int64)
+    of_distinct = np.full(len(found), -1, dtype=np.int32)
     for i, column in enumerate(found.rows()):
         parts = [f"{schedule.loops[k].instruction}:{n}/" for k, n in enumerate(column) if n >= 0]
         if parts:

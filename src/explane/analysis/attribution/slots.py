@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from explane.analysis.attribution.alignment import Scores
-from explane.analysis.attribution.distinct import distinct, order_by
 from explane.analysis.attribution.frames import Frames
 from explane.analysis.attribution.names import KernelClass
 from explane.analysis.attribution.scores import FITTING, STRONG
 from explane.analysis.attribution.windows import Places, ProgramKernels
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints, distinct, order_by
 
 _ENOUGH: Final = 2.0
 _SELDOM: Final = 0.2

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explane.analysis.attribution.profile import assign_in_order, deviation_cost, learn_durations
+from explane.analysis.distinct import Ints
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 

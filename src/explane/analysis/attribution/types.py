@@ -8,15 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.labels import LabelKind, Labels, collective_of_label
 from explane.analysis.attribution.launches import LaunchGroups
 from explane.analysis.attribution.names import base_name, class_of_kernel
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import KernelType
+from explane.analysis.distinct import Ints, distinct
 from explane.capture.model import Bools, Capture, Kind
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +73,17 @@ def kernel_types(facts: Facts, schedule: Schedule, rows: Ints) -> Types:
     )
     types = tuple(_type(facts, schedule, row) for row in found.rows())
     fixed = np.array([t.launches[0] if t.is_exact and t.launches else -1 for t in types])
-    return Types(found.code, types, fixed.astype(np.int64)[found.code])
+    return Types(found.code, types, fixed.astype(np.int32)[found.code])
 
 
 def _copy_calls(facts: Facts, rows: Ints) -> Ints:
     """Name code of the API call of each copy, or -1: it may tell a copy from or to the host."""
-    copies = facts.capture.kernels.kind[rows] == Kind.MEMCPY
-    launch = facts.groups.launch[facts.groups.group[rows]]
-    known = copies & (launch >= 0) & ~facts.groups.is_graph[facts.groups.group[rows]]
-    calls = np.full(len(rows), -1, dtype=np.int64)
-    calls[known] = facts.capture.launches.name[launch[known]]
+    calls = np.full(len(rows), -1, dtype=np.int32)
+    copies = np.flatnonzero(facts.capture.kernels.kind[rows] == Kind.MEMCPY)
+    group = facts.groups.group[rows[copies]]
+    launch = facts.groups.launch[group]
+    known = (launch >= 0) & ~facts.groups.is_graph[group]
+    calls[copies[known]] = facts.capture.launches.name[launch[known]]
     return calls
 
 
@@ -92,7 +91,7 @@ def _name_flags(capture: Capture, schedule: Schedule, names: npt.NDArray[np.int3
     """1 for kernels whose launch shape tells more than their name: those XLA did not name."""
     found = distinct(names)
     flags = [base_name(capture.text(n)) not in schedule.by_kernel_name for (n,) in found.rows()]
-    return np.array(flags, dtype=np.int64)[found.code]
+    return np.array(flags, dtype=np.int32)[found.code]
 
 
 def _type(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from explane.analysis.attribution.distinct import distinct
 from explane.analysis.attribution.windows import ProgramKernels
-
-Ints = npt.NDArray[np.int64]
+from explane.analysis.distinct import Ints, distinct
 
 
 def agree_on_nodes(

@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.attribution.alignment import Jump, Scores, Sequence_, Track, align
-from explane.analysis.attribution.consensus import Ints, Signature, agree_on_order
+from explane.analysis.attribution.consensus import Signature, agree_on_order
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import FITTING, STRONG, skip_costs
-from explane.capture.model import I64, Bools
+from explane.analysis.distinct import Ints
+from explane.capture.model import I32, I64, Bools
 
 _INSIDE_LOOP: Final = 24
 _INSIDE_WRAP: Final = 8
@@ -42,15 +43,15 @@ class ProgramKernels:
         fixed: Launch index in the schedule where the tracer's label gives it, else -1.
     """
 
-    types: I64
-    family: I64
-    group: I64
-    device: I64
+    types: I32
+    family: I32
+    group: I32
+    device: I32
     stream: I64
     in_graph: Bools
     node: I64
-    graph: I64
-    fixed: I64
+    graph: I32
+    fixed: I32
 
     def __len__(self) -> int:
         return len(self.types)
@@ -66,9 +67,9 @@ class Places:
         rank: Place of each kernel in the agreed order of its launch.
     """
 
-    position: I64
+    position: I32
     follows: Bools
-    rank: I64
+    rank: I32
 
 
 def track_of(schedule: Schedule) -> Track:
@@ -104,7 +105,7 @@ class _Solver:
         self.position = kernels.fixed.copy()
         self.follows = np.zeros(n, dtype=np.bool_)
         self.done = kernels.fixed >= 0
-        self.rank = np.arange(n, dtype=np.int64)
+        self.rank = np.arange(n, dtype=np.int32)
 
     def anchor_graphs(self) -> None:
         """Places graph launches that a name ties to one place."""
@@ -151,8 +152,8 @@ class _Solver:
 
     def fill_windows(self) -> None:
         """Places what is left between anchors."""
-        order = np.empty(len(self.rank), dtype=np.int64)
-        order[self.rank] = np.arange(len(self.rank))
+        order = np.empty(len(self.rank), dtype=np.int32)
+        order[self.rank] = np.arange(len(self.rank), dtype=np.int32)
         windows = self._windows(order)
         keys: dict[tuple[tuple[int, int], bytes, bytes], list[Ints]] = {}
         for begin, end, rows in windows:

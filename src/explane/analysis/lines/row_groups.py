@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from explane.analysis.attribution.distinct import Distinct, distinct
-from explane.analysis.steps.keys import dense_key
-from explane.capture.model import I64, Bools
+from explane.analysis.distinct import Distinct, Ints, distinct, one_of_each, ranks
+from explane.capture.model import I32, I64, Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class RowGroups:
         first: First row of each group.
     """
 
-    number: I64
+    number: I32
     first: I64
 
     def __len__(self) -> int:
@@ -46,8 +45,8 @@ class RowGroups:
 
     def n_distinct(self, *columns: pl.Series) -> I64:
         """How many combinations of values each group has; a missing value is one too."""
-        found = self.within(*columns).columns[0]
-        return np.bincount(found, minlength=len(self)).astype(np.int64)
+        some = one_of_each(self.number, *(codes(column) for column in columns))
+        return np.bincount(self.number[some], minlength=len(self)).astype(np.int64)
 
     def most_frequent(self, column: pl.Series) -> pl.Series:
         """The text that most rows of each group have; of several the first in order."""
@@ -68,29 +67,34 @@ class RowGroups:
             low_ps, high_ps, n; missing for a group without a row in any step.
         """
         rows = step.is_not_null().to_numpy()
-        cell = distinct(self.number[rows], codes(device)[rows], codes(step)[rows])
-        sums = _sums(cell.code, values[rows], len(cell))
+        number = self.number[rows]
+        cell = ranks(number, codes(device)[rows], codes(step)[rows])
+        n_cells = int(cell.max(initial=-1)) + 1
+        sums = _sums(cell, values[rows], n_cells)
+        of_cell = np.zeros(n_cells, dtype=np.int32)
+        of_cell[cell] = number
         low = np.full(len(self), np.iinfo(np.int64).max)
         high = np.full(len(self), np.iinfo(np.int64).min)
-        np.minimum.at(low, cell.columns[0], sums)
-        np.maximum.at(high, cell.columns[0], sums)
-        n = np.bincount(cell.columns[0], minlength=len(self)).astype(np.int64)
+        np.minimum.at(low, of_cell, sums)
+        np.maximum.at(high, of_cell, sums)
+        n = np.bincount(of_cell, minlength=len(self)).astype(np.int64)
         frame = pl.DataFrame({"low_ps": low, "high_ps": high, "n": n})
         return frame.select(pl.when(pl.col("n") > 0).then(pl.all()))
 
 
 def row_groups(frame: pl.DataFrame, keys: list[str]) -> RowGroups:
     """Groups of the rows of a table by columns of whole numbers and categorical texts."""
-    number = dense_key(*(codes(frame[key]) for key in keys))
+    number = ranks(*(codes(frame[key]) for key in keys))
     first = np.full(int(number.max(initial=-1)) + 1, len(number))
     np.minimum.at(first, number, np.arange(len(number)))
     return RowGroups(number, first)
 
 
-def codes(column: pl.Series) -> I64:
+def codes(column: pl.Series) -> Ints:
     """A number for each value, -1 for a missing one: the value itself, or that of its text."""
-    plain = column.to_physical() if column.dtype == pl.Categorical else column
-    return plain.cast(pl.Int64).fill_null(-1).to_numpy()
+    if column.dtype == pl.Categorical:
+        return column.to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+    return column.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def texts(column: pl.Series) -> pl.DataFrame:
@@ -99,7 +103,7 @@ def texts(column: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"code": codes(found), "text": found.cast(pl.String)})
 
 
-def _sums(group: I64, values: I64, n_groups: int) -> I64:
+def _sums(group: I32, values: I64, n_groups: int) -> I64:
     total = np.zeros(n_groups, dtype=np.int64)
     np.add.at(total, group, values)
     return total

@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from explane.analysis.distinct import ranks
 from explane.analysis.intervals import (
     Intervals,
     covered_in_windows,
@@ -34,7 +35,6 @@ from explane.analysis.intervals import (
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.graph import StepGraph
 from explane.analysis.steps.host_events import names_like, thread_bounds
-from explane.analysis.steps.keys import dense_key
 from explane.analysis.verdict.host_causes import host_events_of
 from explane.capture.host_names import DISPATCH
 from explane.capture.model import I64, Bools
@@ -162,7 +162,7 @@ def _span(late: _Late, chosen: Bools) -> tuple[int, int]:
 def _once(facts: StepFacts, rows: I64) -> Bools:
     """Which of some host events do not lie in another one of them of the same name."""
     events = facts.capture.host_events
-    same = dense_key(events.thread[rows], events.name[rows])
+    same = ranks(events.thread[rows], events.name[rows])
     order = np.lexsort((-events.duration_ps[rows], events.start_ps[rows], same))
     parts = intervals(events.start_ps[rows[order]], events.end_ps[rows[order]], same[order])
     reach = running_end(parts)

@@ -18,11 +18,11 @@ import numpy as np
 import polars as pl
 
 from explane.analysis.attribution.result import Attribution, InstructionKey
+from explane.analysis.distinct import ranks
 from explane.analysis.intervals import intervals, running_end
 from explane.analysis.roofline.cost import Cost, unknown_cost
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.analysis.roofline.gpus import Gpu, GpuIdentity, Peak, gpu_by_key, identify_gpu
-from explane.analysis.steps.keys import dense_key
 from explane.capture.model import I64, Capture
 from explane.capture.program import Program
 from explane.units import PS_PER_S
@@ -254,7 +254,7 @@ def _executions(kernels: pl.DataFrame) -> pl.DataFrame:
     """
     is_known = (kernels["instruction"] >= 0) & (kernels["execution"] >= 0)
     known = kernels if is_known.all() else kernels.filter(is_known)
-    execution = dense_key(*(known[name].to_numpy() for name in _EXECUTION))
+    execution = ranks(*(known[name].to_numpy() for name in _EXECUTION))
     start, end = known["start_ps"].to_numpy(), known["end_ps"].to_numpy()
     order = np.lexsort((end, start, execution))
     parts = intervals(start[order], end[order], execution[order])

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from explane.analysis.distinct import Ints, ranks
 from explane.analysis.intervals import intervals, running_end
 from explane.analysis.steps.guess import StepGuess, launch_moments
 from explane.analysis.steps.host_events import names_like, thread_bounds
-from explane.analysis.steps.keys import dense_key, ranks
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.nesting import innermost
 from explane.capture.host_names import EXECUTE
@@ -192,7 +192,7 @@ def _by_repetition(capture: Capture, join: LaunchJoin, mine: Bools) -> I32 | Non
     return run if run.max(initial=-1) > 0 else None
 
 
-def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
+def _item_keys(capture: Capture, join: LaunchJoin) -> I32:
     """What has to come back for a sequence to repeat: equal numbers for equal items.
 
     Every launch is known by its own name (blit kernels of ROCm are one for copies of all
@@ -203,9 +203,9 @@ def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
     graph = np.zeros(len(kernels), dtype=bool)
     joined = join.kernel_launch >= 0
     graph[joined] = launches.is_graph[join.kernel_launch[joined]]
-    call = np.full(len(kernels), -1, dtype=np.int64)
+    call = np.full(len(kernels), -1, dtype=np.int32)
     call[joined] = launches.name[join.kernel_launch[joined]]
-    return dense_key(
+    return ranks(
         call,
         kernels.hlo_op,
         np.where(graph, kernels.graph_id, kernels.name),
@@ -213,7 +213,7 @@ def _item_keys(capture: Capture, join: LaunchJoin) -> I64:
     )
 
 
-def runs_of_sequence(key: I64) -> I32:
+def runs_of_sequence(key: Ints) -> I32:
     """Number of the repetition that each item of a sequence is in; all 0 when none is found.
 
     The number of runs n is tried from small to large: keys that occur exactly n times may mark
@@ -230,7 +230,7 @@ def runs_of_sequence(key: I64) -> I32:
     return np.zeros(len(key), dtype=np.int32)
 
 
-def _cut_at(key: I64, places: I64) -> I32:
+def _cut_at(key: Ints, places: I64) -> I32:
     """Run numbers from the places of the markers, moved to the start of what repeats with them.
 
     Not moved when the last run would then be longer than the others: the trace began inside a run.
@@ -243,7 +243,7 @@ def _cut_at(key: I64, places: I64) -> I32:
     return (np.searchsorted(begin, np.arange(len(key)), side="right") - 1).astype(np.int32)
 
 
-def _regular_marker(key: I64, candidates: I64, n_runs: int) -> int | None:
+def _regular_marker(key: Ints, candidates: I64, n_runs: int) -> int | None:
     """The earliest key among candidates whose returns are at one distance, or None."""
     order = np.argsort(key, kind="stable")
     first = np.searchsorted(key[order], candidates)

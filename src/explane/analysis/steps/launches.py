@@ -24,8 +24,8 @@ from typing import Final
 
 import numpy as np
 
+from explane.analysis.distinct import ranks
 from explane.analysis.steps.host_events import names_like
-from explane.analysis.steps.keys import ranks
 from explane.analysis.steps.launch_threads import home_threads
 from explane.capture.model import I32, Bools, Capture
 

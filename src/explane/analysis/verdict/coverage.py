@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from explane.analysis.distinct import ranks
 from explane.analysis.steps.executions import execute_events_of_kernels
 from explane.analysis.steps.host_events import names_like
-from explane.analysis.steps.keys import dense_key
 from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.latency import median_t_l_ps
@@ -196,7 +196,7 @@ def _uneven_graphs(capture: Capture, join: LaunchJoin, steps: Steps) -> Iterator
     new[1:] = (np.diff(device) != 0) | (np.diff(step) != 0)
     begin = np.flatnonzero(new)
     place = np.arange(len(order)) - begin[np.cumsum(new) - 1]
-    lane = dense_key(device, place)
+    lane = ranks(device, place)
     low = np.full(lane.max() + 1, np.iinfo(np.int64).max, dtype=np.int64)
     high = np.zeros(lane.max() + 1, dtype=np.int64)
     np.minimum.at(low, lane, count)

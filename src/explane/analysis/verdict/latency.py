@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explane.analysis.distinct import ranks
 from explane.analysis.intervals import Intervals, running_end
-from explane.analysis.steps.keys import dense_key, ranks
 from explane.analysis.steps.launches import LaunchJoin
 from explane.capture.model import I64, Bools, Capture
 
@@ -144,7 +144,7 @@ def _was_dry(capture: Capture, join: LaunchJoin, *, whole_device: bool) -> Bools
     kernels = capture.kernels
     rows = np.flatnonzero(kernels.time_ok)
     keys = (kernels.device, kernels.stream)[: 1 if whole_device else 2]
-    lane = dense_key(*(key[rows] for key in keys))
+    lane = ranks(*(key[rows] for key in keys))
     order = np.argsort(lane, kind="stable")  # by start within a lane, as kernels are on a device
     rows, lane = rows[order], lane[order]
     end = kernels.start_ps[rows]

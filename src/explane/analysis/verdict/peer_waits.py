@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from explane.analysis.distinct import ranks
 from explane.analysis.intervals import Intervals, intervals
-from explane.analysis.steps.keys import dense_key
 from explane.analysis.steps.steps import Steps
 from explane.capture.model import I32, I64, Capture, Kind
 
@@ -76,12 +76,12 @@ def peer_waits(capture: Capture, steps: Steps) -> PeerWaits:
     )
 
 
-def _keys(device: I32, label: I64, step: I32) -> I64:
+def _keys(device: I32, label: I64, step: I32) -> I32:
     """Key within which the n-th collective of one GPU belongs to the n-th of the others."""
-    code = dense_key(label)
+    code = ranks(label)
     devices, of_device = np.unique(device, return_inverse=True)
     counts = np.zeros((int(code.max(initial=-1)) + 1, len(devices)), dtype=np.int64)
     np.add.at(counts, (code, of_device), 1)
     least = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1, initial=1 << 62)
     even = counts.max(axis=1, initial=0) == least
-    return dense_key(np.where(even[code], -2, step), code)
+    return ranks(np.where(even[code], -2, step), code)

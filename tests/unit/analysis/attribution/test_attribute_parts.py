@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from explane.analysis.attribution import windows as attribute_windows
-from explane.analysis.attribution.distinct import distinct, order_by
 from explane.analysis.attribution.labels import LabelKind, graph_number, meaning
 from explane.analysis.attribution.names import KernelClass, class_of_kernel
 from explane.analysis.attribution.profile import assign_in_order, learn_durations
 from explane.analysis.attribution.schedule_walk import expected_launches
 from explane.analysis.attribution.swaps import _deltas
+from explane.analysis.distinct import distinct, order_by
 from explane.capture.model import Kind
 from tests.unit.analysis.programs_made import Built
 
