@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import cpu_count
 from pathlib import Path
+from secrets import token_hex
+from typing import Final
 
 from explane.analysis.hosts.across import compare_hosts
 from explane.analysis.investigate import (
@@ -23,6 +25,7 @@ from explane.analysis.investigate import (
     no_one,
 )
 from explane.analysis.investigation import Investigation, SourceFile
+from explane.analysis.program_facts import KnownPrograms
 from explane.analysis.trust.run_notes import with_notes
 from explane.capture.discover import Discovery, HostFiles
 from explane.capture.hosts import HostIdentity, copies, host_notes, identify
@@ -35,7 +38,7 @@ from explane.options import Options
 from explane.progress import NULL, Progress
 from explane.workers import Lost, Workers, dask_workers, given_workers, local_workers, run_tasks
 
-HostAnalysis = Callable[[HostFiles, Options, Progress], "HostResult"]
+HostAnalysis = Callable[[HostFiles, Options, Progress, KnownPrograms | None], "HostResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +50,47 @@ class HostResult:
 
 
 def full(
-    files: HostFiles, options: Options, progress: Progress, told: Told = no_one
+    files: HostFiles,
+    options: Options,
+    progress: Progress,
+    memory: KnownPrograms | None = None,
+    told: Told = no_one,
 ) -> HostResult:
-    """All results on one process; `told` of tables with a row per kernel as soon as they stand."""
+    """All results on one process.
+
+    Args:
+        files: Its files.
+        options: Choices.
+        progress: Told what is being done.
+        memory: Programs of the processes that this worker analysed before.
+        told: Told of tables with a row per kernel as soon as they stand.
+
+    Raises:
+        CaptureError: The files can't be used.
+    """
     record = _read(files, ReadOptions(short_events=False), progress)
-    return HostResult(investigate_host(record, options, progress, told), identify(record))
+    return HostResult(investigate_host(record, options, progress, told, memory), identify(record))
 
 
 def verdict_only(
-    files: HostFiles, _options: Options, progress: Progress, rows: bool = True
+    files: HostFiles,
+    _options: Options,
+    progress: Progress,
+    _memory: KnownPrograms | None = None,
+    rows: bool = True,
 ) -> HostResult:
     """The verdict on one process, without its programs; with `rows` the table of that name too."""
     record = _read(files, ReadOptions(short_events=False, programs=False, labels=False), progress)
     return HostResult(investigate_verdict(record, progress, rows), identify(record))
 
 
-def attribution_only(files: HostFiles, options: Options, progress: Progress) -> HostResult:
-    """The attribution of one process."""
+def attribution_only(
+    files: HostFiles, options: Options, progress: Progress, memory: KnownPrograms | None = None
+) -> HostResult:
+    """The attribution of one process; the arguments are those of `full`."""
     record = _read(files, ReadOptions(short_events=False), progress)
-    return HostResult(investigate_attribution(record, options, progress), identify(record))
+    found = investigate_attribution(record, options, progress, memory)
+    return HostResult(found, identify(record))
 
 
 def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:
@@ -128,12 +153,13 @@ def _each_host(
     """One result per process, in order; several run on several workers."""
     workers = _workers(len(hosts), options, executor)
     if workers is None:
-        return [_tried(analysis, options, progress, files) for files in hosts]
+        memory = KnownPrograms() if len(hosts) > 1 else None
+        return [_tried(analysis, options, progress, memory, files) for files in hosts]
     places = hosts if executor is None and options.dask is None else [*map(_absolute, hosts)]
     sizes = {files.host: _size_bytes(files) or 1 for files in hosts}
     with progress.stage("hosts", sum(sizes.values())) as stage:
         results = run_tasks(
-            partial(_tried, analysis, options, NULL),
+            partial(_in_worker, analysis, options, token_hex(8)),
             places,
             workers,
             lambda files: stage.advance(sizes[files.host]),
@@ -178,12 +204,29 @@ def _killed(lost: Lost[HostFiles]) -> CaptureError:
     return CaptureError(path, reason, "use fewer processes (--jobs)", "worker-killed")
 
 
+_MEMORY: Final[dict[str, KnownPrograms]] = {}
+"""What this worker remembers, by the run that it belongs to: one at most."""
+
+
+def _in_worker(
+    analysis: HostAnalysis, options: Options, run: str, files: HostFiles
+) -> HostResult | CaptureError:
+    """`_tried`, with what this worker remembers of the run's programs."""
+    if run not in _MEMORY:
+        _MEMORY.clear()
+    return _tried(analysis, options, NULL, _MEMORY.setdefault(run, KnownPrograms()), files)
+
+
 def _tried(
-    analysis: HostAnalysis, options: Options, progress: Progress, files: HostFiles
+    analysis: HostAnalysis,
+    options: Options,
+    progress: Progress,
+    memory: KnownPrograms | None,
+    files: HostFiles,
 ) -> HostResult | CaptureError:
     """The result of one process, or why it can't be used."""
     try:
-        return analysis(files, options, progress)
+        return analysis(files, options, progress, memory)
     except CaptureError as error:
         return error
 

@@ -24,9 +24,9 @@ from explane.analysis.attribution.selfcheck import selfcheck
 from explane.analysis.collectives.collectives import find_collectives, straggler_table
 from explane.analysis.collectives.refined import with_refined_kinds
 from explane.analysis.host_facts import expected_of, host_facts, read_programs
-from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
+from explane.analysis.investigation import Investigation, NotAnalysed
 from explane.analysis.lines.op_tables import kernel_table, line_table, op_sources, op_table
-from explane.analysis.lines.provenance import provenance
+from explane.analysis.program_facts import KnownPrograms, ProgramFacts, program_facts
 from explane.analysis.replay.critical_path import path_summary
 from explane.analysis.replay.facts import StepFacts
 from explane.analysis.replay.play import Play, play_steps
@@ -41,7 +41,6 @@ from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.idle import idle_gaps
 from explane.analysis.verdict.skip import launch_rows, skip_metrics
 from explane.analysis.verdict.verdict import Expected, find_verdict
-from explane.capture.hlo_text import program_text
 from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program
 from explane.memory import freed, lean_stage
@@ -82,6 +81,7 @@ def investigate_host(
     options: Options | None = None,
     progress: Progress = NULL,
     told: Told = no_one,
+    memory: KnownPrograms | None = None,
 ) -> Investigation:
     """All results on one process.
 
@@ -90,23 +90,25 @@ def investigate_host(
         options: Choices; None for the defaults.
         progress: Told what is being done.
         told: Told of `rows` and `kernels`, which are long to write, as soon as they are final.
+        memory: Programs of other processes that this worker has seen; None for a process alone.
     """
     chosen, capture = options or Options(), record.main
     with lean_stage(progress, "programs"):
         programs, broken = read_programs(capture)
+        facts = program_facts(programs, chosen.user_re, memory)
     with lean_stage(progress, "attribution"):
-        attribution = attribute(capture, programs, chosen.programs)
+        attribution = attribute(capture, programs, chosen.programs, facts.schedules)
         record = with_refined_kinds(record, programs, attribution)
     with lean_stage(progress, "verdict"):
         base = _base(record)
         tables = _verdict_tables(base, expected_of(capture, programs))
     with lean_stage(progress, "lines, self-check"):
-        tables |= _attribution_tables(record.main, base.steps, programs, attribution, chosen)
+        tables |= _attribution_tables(record.main, base.steps, facts, attribution)
         tables["rows"] = tables["rows"].with_columns(tables["kernels"].select(_IN_BOTH))
     for stem in ("kernels", "rows"):
         told(stem, tables[stem])
     with lean_stage(progress, "collectives, critical path, roofline"):
-        gpu, found = _step_tables(base, programs, attribution, tables["kernels"], chosen)
+        gpu, found = _step_tables(base, facts, attribution, tables["kernels"], chosen)
         tables |= found
     with lean_stage(progress, "reconciliation"):
         tables |= _trust_tables(base, programs, attribution, tables)
@@ -115,7 +117,7 @@ def investigate_host(
         tables=tables,
         sources=(),
         not_analysed=tuple(_not_analysed(base, tables, broken)),
-        programs=_program_files(record, programs),
+        programs=facts.files(capture),
         partial=capture.partial or bool(record.xplane_problem),
     )
 
@@ -144,22 +146,33 @@ def investigate_verdict(
 
 
 def investigate_attribution(
-    record: HostCapture, options: Options | None = None, progress: Progress = NULL
+    record: HostCapture,
+    options: Options | None = None,
+    progress: Progress = NULL,
+    memory: KnownPrograms | None = None,
 ) -> Investigation:
-    """Step 4 alone: kernels to instructions and lines, with the self-check."""
+    """Step 4 alone: kernels to instructions and lines, with the self-check.
+
+    Args:
+        record: One process's capture.
+        options: Choices; None for the defaults.
+        progress: Told what is being done.
+        memory: As for `investigate_host`.
+    """
     chosen, capture = options or Options(), record.main
     with lean_stage(progress, "programs"):
         programs, broken = read_programs(capture)
+        facts = program_facts(programs, chosen.user_re, memory)
     with lean_stage(progress, "attribution"):
-        attribution = attribute(capture, programs, chosen.programs)
+        attribution = attribute(capture, programs, chosen.programs, facts.schedules)
         refined = with_refined_kinds(record, programs, attribution).main
-        tables = _attribution_tables(refined, find_steps(refined), programs, attribution, chosen)
+        tables = _attribution_tables(refined, find_steps(refined), facts, attribution)
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
         sources=(),
         not_analysed=tuple(_broken_programs(broken)),
-        programs=_program_files(record, programs),
+        programs=facts.files(capture),
         partial=capture.partial or bool(record.xplane_problem),
     )
 
@@ -219,15 +232,13 @@ def _verdict_tables(
 def _attribution_tables(
     capture: Capture,
     steps: Steps,
-    programs: Mapping[int, Program],
+    facts: ProgramFacts,
     attribution: Attribution,
-    options: Options,
 ) -> dict[str, pl.DataFrame]:
     """Kernels, ops, lines, how and the self-check."""
-    found = {i: provenance(program, options.user_re) for i, program in programs.items()}
-    sources = op_sources(attribution, programs, found)
+    sources = op_sources(attribution, facts.programs, facts.lines)
     kernels = kernel_table(capture.host, capture, attribution, sources, steps.kernel_step)
-    checked = selfcheck(capture, programs, attribution).table
+    checked = selfcheck(capture, facts.programs, attribution, facts.schedules).table
     how = attribution.how(capture.kernels)
     return {
         "kernels": kernels,
@@ -240,17 +251,17 @@ def _attribution_tables(
 
 def _step_tables(
     base: _Base,
-    programs: Mapping[int, Program],
+    known: ProgramFacts,
     attribution: Attribution,
     kernels: pl.DataFrame,
     options: Options,
 ) -> tuple[str, dict[str, pl.DataFrame]]:
     """The GPU's name; collectives, stragglers, roofline, critical path, what-if, swimlanes."""
-    capture, steps = base.record.main, base.steps
+    capture, steps, programs = base.record.main, base.steps, known.programs
     collectives = find_collectives(capture.host, capture, programs, attribution, steps.kernel_step)
     stragglers = straggler_table(capture.host, capture, attribution, collectives)
     peaks = RooflineOptions(options.gpu or "", options.peak_flops_per_s, options.peak_bytes_per_s)
-    roof = roofline(capture, programs, attribution, peaks, steps.kernel_step)
+    roof = roofline(capture, programs, attribution, peaks, steps.kernel_step, known.costs)
     bus_bytes = collectives.table["bus_bytes"].cast(pl.Float64).to_numpy()
     facts = StepFacts(capture, base.join, attribution, programs, collectives.matched, bus_bytes)
     groups = kernel_groups(facts, roof)
@@ -352,22 +363,6 @@ def _not_analysed(
 
 def _broken_programs(broken: Mapping[int, str]) -> list[NotAnalysed]:
     return [NotAnalysed("ops", f"program {i} can't be read: {why}") for i, why in broken.items()]
-
-
-def _program_files(
-    record: HostCapture, programs: Mapping[int, Program]
-) -> tuple[ProgramFile, ...]:
-    """The stored modules of a capture, as text where they can be parsed."""
-    return tuple(
-        ProgramFile(
-            host=record.main.host,
-            program_id=program_id,
-            name=stored.name.rsplit("(", 1)[0],
-            hlo_proto=stored.hlo_proto,
-            text=program_text(programs[program_id]) if program_id in programs else "",
-        )
-        for program_id, stored in record.main.programs.items()
-    )
 
 
 def _with_host(table: pl.DataFrame, host: str) -> pl.DataFrame:

@@ -65,6 +65,8 @@ class ProgramFile:
         name: Module name.
         hlo_proto: The exact bytes from the capture.
         text: Readable HLO; empty when the module could not be parsed.
+        structure: Digest that equal programs share (`analysis.hosts.same_programs`), where it is
+            known. The text may then be missing, until results of several processes are merged.
     """
 
     host: str
@@ -72,6 +74,7 @@ class ProgramFile:
     name: str
     hlo_proto: bytes
     text: str
+    structure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,13 +85,7 @@ class Instruction:
     @cached_property
     def backend_config_bytes(self) -> bytes:
         """Field 43, or the payload of field 99: inline, or an index into the module's payloads."""
-        payload = self.proto.backend_config_payload
-        which = payload.WhichOneof("payload")
-        if which == "value":
-            return payload.value
-        if which == "id":
-            return self.payloads[payload.id] if 0 <= payload.id < len(self.payloads) else b""
-        return self.proto.backend_config
+        return backend_config_of(self.proto, self.payloads)
 
     @cached_property
     def backend_config(self) -> Mapping[str, Any]:
@@ -109,6 +103,22 @@ class Instruction:
         return config if isinstance(config, dict) else {}
 
 
+def backend_config_of(proto: hlo_pb2.HloInstructionProto, payloads: Sequence[bytes]) -> bytes:
+    """The backend config of an instruction, wherever it is stored.
+
+    Args:
+        proto: The instruction.
+        payloads: HloModuleProto.payloads of its module.
+    """
+    payload = proto.backend_config_payload
+    which = payload.WhichOneof("payload")
+    if which == "value":
+        return payload.value
+    if which == "id":
+        return payloads[payload.id] if 0 <= payload.id < len(payloads) else b""
+    return proto.backend_config
+
+
 class Instructions(Mapping[int, Instruction]):
     """All instructions of a module by id.
 
@@ -117,6 +127,7 @@ class Instructions(Mapping[int, Instruction]):
         columns: Their fields, in file order; a row is a place in these.
         opcodes: Opcodes that occur, by the columns' code.
         computation_id: The computation that lists each.
+        payloads: HloModuleProto.payloads, which backend configs may point into.
     """
 
     def __init__(
@@ -129,7 +140,7 @@ class Instructions(Mapping[int, Instruction]):
     ):
         self.data, self.columns = data, columns
         self.opcodes, self.computation_id = opcodes, computation_id
-        self._payloads = payloads
+        self.payloads = payloads
         self._order = np.argsort(columns.id, kind="stable")
         self._sorted = columns.id[self._order]
         self._operands, self._called = columns.operands.ends, columns.called.ends
@@ -207,7 +218,7 @@ class Instructions(Mapping[int, Instruction]):
             operand_ids=_listed(columns.operands, self._operands, row),
             called_computation_ids=_listed(columns.called, self._called, row),
             message=self.data[columns.whole.start[row] : columns.whole.end[row]],
-            payloads=self._payloads,
+            payloads=self.payloads,
         )
 
 

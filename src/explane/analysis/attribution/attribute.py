@@ -26,7 +26,10 @@ from explane.capture.program import Program
 
 
 def attribute(
-    capture: Capture, programs: Mapping[int, Program], only: Collection[int] = ()
+    capture: Capture,
+    programs: Mapping[int, Program],
+    only: Collection[int] = (),
+    schedules: Mapping[int, Schedule] | None = None,
 ) -> Attribution:
     """Attributes every kernel of a capture.
 
@@ -34,8 +37,10 @@ def attribute(
         capture: The capture.
         programs: Its stored programs, decoded, by program id.
         only: Program ids to attribute; empty means all.
+        schedules: Their expected launches, where they are known already.
     """
-    schedules = {key: expected_launches(program) for key, program in programs.items()}
+    if schedules is None:
+        schedules = {key: expected_launches(program) for key, program in programs.items()}
     labels = read_labels(capture, programs, schedules)
     groups = group_launches(
         capture, labels.kind == LabelKind.GRAPH, labels.kind == LabelKind.INSTRUCTION

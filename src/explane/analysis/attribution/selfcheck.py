@@ -25,6 +25,7 @@ import polars as pl
 from explane.analysis.attribution.attribute import attribute
 from explane.analysis.attribution.hidden import hide
 from explane.analysis.attribution.result import Attribution, Match
+from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.schedule_walk import expected_launches
 from explane.capture.model import Bools, Capture, Kernels
 from explane.capture.program import Program
@@ -59,7 +60,10 @@ class SelfCheck:
 
 
 def selfcheck(
-    capture: Capture, programs: Mapping[int, Program], attribution: Attribution
+    capture: Capture,
+    programs: Mapping[int, Program],
+    attribution: Attribution,
+    schedules: Mapping[int, Schedule] | None = None,
 ) -> SelfCheck:
     """Hide labels of exact kernels and find them again.
 
@@ -67,16 +71,18 @@ def selfcheck(
         capture: The capture.
         programs: Its parsed programs.
         attribution: Its attribution.
+        schedules: Expected launches of the programs, where they are known already.
     """
     part = _part(capture, attribution)
     exact = (part.attribution.match == Match.EXACT) & (part.capture.kernels.hlo_op >= 0)
-    schedules = {key: expected_launches(program) for key, program in programs.items()}
+    if schedules is None:
+        schedules = {key: expected_launches(program) for key, program in programs.items()}
     hidden = hide(part.capture, exact, part.attribution, schedules)
     n_tested = int(hidden.rows.sum())
     if n_tested < LEAST_TESTED:
         note = f"too few labelled kernels to say: {n_tested} could be hidden"
         return SelfCheck(pl.DataFrame(schema=SELFCHECK_SCHEMA), n_tested, note)
-    again = attribute(hidden.capture, programs)
+    again = attribute(hidden.capture, programs, schedules=schedules)
     right = _names(again) == _names(part.attribution)
     return SelfCheck(_scores(part.capture, again, right, hidden.rows), n_tested, "")
 

@@ -16,6 +16,9 @@ from typing import Final
 import polars as pl
 
 from explane.analysis.investigation import ProgramFile
+from explane.capture.hlo import read_program
+from explane.capture.hlo_text import program_text
+from explane.capture.model import StoredProgram
 
 _VARYING: Final = re.compile(
     r", (?:metadata=\{|backend_config=)[^\n]*|, (?:channel|program)_id=-?\d+", re.ASCII
@@ -43,12 +46,14 @@ def structures(programs: Sequence[ProgramFile]) -> list[str]:
     for program in programs:
         key = hashlib.sha256(program.hlo_proto).hexdigest()
         if key not in by_bytes:
-            by_bytes[key] = _digest(program.text) if program.text else key[:16]
+            made = text_structure(program.text) if program.text else key[:16]
+            by_bytes[key] = program.structure or made
         found.append(by_bytes[key])
     return found
 
 
-def _digest(text: str) -> str:
+def text_structure(text: str) -> str:
+    """The digest of one program, from its text."""
     return hashlib.sha256(_VARYING.sub("", text).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -78,7 +83,7 @@ def program_table(programs: Sequence[ProgramFile], found: Sequence[str]) -> pl.D
 
 
 def shared(programs: Sequence[ProgramFile], found: Sequence[str]) -> tuple[ProgramFile, ...]:
-    """The programs with the bytes and text of equal ones kept once.
+    """The programs with the bytes and text of equal ones kept once, those of the first.
 
     Args:
         programs: Stored modules of all processes.
@@ -87,6 +92,16 @@ def shared(programs: Sequence[ProgramFile], found: Sequence[str]) -> tuple[Progr
     first: dict[str, ProgramFile] = {}
     kept = []
     for program, structure in zip(programs, found, strict=True):
-        one = first.setdefault(structure, program)
+        if structure not in first:
+            first[structure] = with_text(program)
+        one = first[structure]
         kept.append(replace(program, hlo_proto=one.hlo_proto, text=one.text))
     return tuple(kept)
+
+
+def with_text(program: ProgramFile) -> ProgramFile:
+    """The program with the text that its worker left out, if it did."""
+    if program.text or not program.structure:
+        return program
+    stored = StoredProgram(program.program_id, program.name, program.hlo_proto)
+    return replace(program, text=program_text(read_program(stored)))

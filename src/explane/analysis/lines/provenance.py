@@ -67,18 +67,22 @@ class _Found:
     source: Instruction
 
 
-def provenance(program: Program, user_re: str | None = None) -> Mapping[str, Provenance]:
+def provenance(
+    program: Program, user_re: str | None = None, known: dict[str, Provenance] | None = None
+) -> Mapping[str, Provenance]:
     """Provenance by instruction name, worked out when it is first asked for.
 
     Args:
         program: The module.
         user_re: Regular expression of the user's source files; None for the default rules (not
             site-packages, the interpreter, or an editable install of a known library).
+        known: Answers of an equal program by the same rule; those missing are added to it.
 
     Raises:
         UsageError: `user_re` is no regular expression.
     """
-    return ProgramProvenance(program, UserFrames(_pattern(user_re) if user_re else None))
+    rule = UserFrames(_pattern(user_re) if user_re else None)
+    return ProgramProvenance(program, rule, {} if known is None else known)
 
 
 def _pattern(user_re: str) -> re.Pattern[str]:
@@ -93,10 +97,10 @@ def _pattern(user_re: str) -> re.Pattern[str]:
 class ProgramProvenance(Mapping[str, Provenance]):
     """Provenance of each instruction of one program, computed once per instruction."""
 
-    def __init__(self, program: Program, rule: UserFrames) -> None:
+    def __init__(self, program: Program, rule: UserFrames, answers: dict[str, Provenance]) -> None:
         self._program = program
         self._rule = rule
-        self._answers: dict[str, Provenance] = {}
+        self._answers = answers
         self._local_answers: dict[int, _Found | None] = {}
         self._chosen: dict[int, tuple[Frame | None, bool]] = {}
 

@@ -49,9 +49,10 @@ _SCRATCH: Final = frozenset({"s8", "u8"})
 class ProgramCosts(Mapping[str, Cost]):
     """Cost of each instruction of one program, by name, worked out once when asked for."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, known: dict[str, Cost] | None = None) -> None:
+        """Costs of `program`; those in `known` are taken from there, others are added to it."""
         self._program = program
-        self._costs: dict[str, Cost] = {}
+        self._costs = {} if known is None else known
 
     def __getitem__(self, name: str) -> Cost:
         known = self._costs.get(name)

@@ -107,6 +107,7 @@ def roofline(
     attribution: Attribution,
     options: RooflineOptions | None = None,
     kernel_step: I64 | None = None,
+    costs: Mapping[int, Mapping[str, Cost]] | None = None,
 ) -> Roofline:
     """Sets each instruction's work against its time.
 
@@ -116,14 +117,17 @@ def roofline(
         attribution: Aligned with `capture.kernels`.
         options: What the user states about the GPU.
         kernel_step: Step number of each kernel, or -1; without it `steps` is empty.
+        costs: By program id and instruction name, where they are known already.
 
     Raises:
         UsageError: `options.gpu` names no known product.
     """
     chosen = options or RooflineOptions()
+    if costs is None:
+        costs = {program_id: ProgramCosts(program) for program_id, program in programs.items()}
     identity = _identity(capture, chosen)
     instructions = _instruction_frame(
-        attribution.instructions, programs, _Peaks(identity.gpu, chosen)
+        attribution.instructions, programs, costs, _Peaks(identity.gpu, chosen)
     )
     steps = kernel_step if kernel_step is not None else np.full(len(attribution), -1)
     kernels = _kernel_frame(capture, attribution, steps)
@@ -157,10 +161,10 @@ def _identity(capture: Capture, options: RooflineOptions) -> GpuIdentity:
 def _instruction_frame(
     keys: Sequence[InstructionKey],
     programs: Mapping[int, Program],
+    costs: Mapping[int, Mapping[str, Cost]],
     peaks: _Peaks,
 ) -> pl.DataFrame:
     """Cost, peaks and roof of each distinct instruction, by its index."""
-    costs = {program_id: ProgramCosts(program) for program_id, program in programs.items()}
     rows = [_instruction_row(key, _cost(key, programs, costs), peaks) for key in keys]
     schema = {
         "program_id": pl.Int64,
@@ -181,7 +185,9 @@ def _instruction_frame(
 
 
 def _cost(
-    key: InstructionKey, programs: Mapping[int, Program], costs: Mapping[int, ProgramCosts]
+    key: InstructionKey,
+    programs: Mapping[int, Program],
+    costs: Mapping[int, Mapping[str, Cost]],
 ) -> Cost:
     """The cost of a launched instruction; a label may also name one that a fusion swallowed."""
     program = programs[key.program_id]

@@ -103,7 +103,7 @@ def test_too_few_labels_give_no_rows_and_say_so(off: Made) -> None:
 def test_wrong_answers_are_counted_as_wrong(off: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     capture, programs, attribution = off
 
-    def nothing_found(*_: object) -> Attribution:
+    def nothing_found(*_: object, **__: object) -> Attribution:
         empty = np.full_like(attribution.instruction, -1)
         fields = {n: getattr(attribution, n) for n in Attribution.__dataclass_fields__}
         none = np.zeros_like(attribution.match)
