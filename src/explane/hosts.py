@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from os import cpu_count
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -36,7 +35,7 @@ from explane.errors import CaptureError, one_line
 from explane.memory import give_back
 from explane.options import Options
 from explane.progress import NULL, Progress
-from explane.workers import Lost, Workers, dask_workers, given_workers, local_workers, run_tasks
+from explane.tasks import Task, each_host, size_bytes
 
 HostAnalysis = Callable[[HostFiles, Options, Progress, KnownPrograms | None], "HostResult"]
 
@@ -95,7 +94,7 @@ def attribution_only(
 
 def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:
     """A process's files, with a stage that counts their bytes."""
-    with progress.stage(f"reading {files.host}", _size_bytes(files)) as stage:
+    with progress.stage(f"reading {files.host}", size_bytes(files)) as stage:
         record = load_host(files, replace(options, advance=stage.advance))
     give_back()
     return record
@@ -150,58 +149,13 @@ def _each_host(
     progress: Progress,
     executor: Executor | None,
 ) -> list[HostResult | CaptureError]:
-    """One result per process, in order; several run on several workers."""
-    workers = _workers(len(hosts), options, executor)
-    if workers is None:
-        memory = KnownPrograms() if len(hosts) > 1 else None
-        return [_tried(analysis, options, progress, memory, files) for files in hosts]
-    places = hosts if executor is None and options.dask is None else [*map(_absolute, hosts)]
-    sizes = {files.host: _size_bytes(files) or 1 for files in hosts}
-    with progress.stage("hosts", sum(sizes.values())) as stage:
-        results = run_tasks(
-            partial(_in_worker, analysis, options, token_hex(8)),
-            places,
-            workers,
-            lambda files: stage.advance(sizes[files.host]),
-        )
-    return [_killed(one) if isinstance(one, Lost) else one for one in results]
-
-
-def _workers(n_hosts: int, options: Options, executor: Executor | None) -> Workers | None:
-    """Where the tasks run; None when it is here, one after the other."""
-    if executor is not None:
-        return given_workers(executor)
-    if options.dask is not None:
-        return dask_workers(options.dask)
-    jobs = min(options.jobs or cpu_count() or 1, n_hosts)
-    return local_workers(jobs) if jobs > 1 else None
-
-
-def _absolute(files: HostFiles) -> HostFiles:
-    """The same files for a worker that stands in another folder."""
-    if files.url:
-        return files
-    return replace(
-        files,
-        run=files.run.absolute(),
-        xplane=files.xplane and files.xplane.absolute(),
-        trace_json=files.trace_json and files.trace_json.absolute(),
+    """One result per process, in order."""
+    memory = KnownPrograms() if len(hosts) > 1 else None
+    task = Task(
+        here=partial(_tried, analysis, options, progress, memory),
+        there=partial(_in_worker, analysis, options, token_hex(8)),
     )
-
-
-def _size_bytes(files: HostFiles) -> int | None:
-    """Size of the files of a process; None for remote ones, which aren't asked."""
-    paths = [path for path in (files.xplane, files.trace_json) if path is not None]
-    try:
-        return None if files.url else sum(path.stat().st_size for path in paths)
-    except OSError:
-        return None
-
-
-def _killed(lost: Lost[HostFiles]) -> CaptureError:
-    path = lost.item.xplane or lost.item.trace_json or lost.item.run
-    reason = "every process that analysed it was killed, probably for want of memory"
-    return CaptureError(path, reason, "use fewer processes (--jobs)", "worker-killed")
+    return each_host(hosts, task, options, progress, executor)
 
 
 _MEMORY: Final[dict[str, KnownPrograms]] = {}

@@ -14,6 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from explane import investigate
+from explane.contents import info
 from explane.errors import UsageError
 from explane.options import Options
 from explane.synth.host_clock import HostClock
@@ -68,6 +69,14 @@ def test_a_cluster_finds_what_this_machine_finds(cluster: Any, tmp_path: Path) -
     assert there.tables.keys() == here.tables.keys()
     for stem, table in here.tables.items():
         assert_frame_equal(there.tables[stem], table)
+
+
+def test_info_reads_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    clocks = [HostClock(name) for name in ("node-a", "node-b")]
+    for made in simulate_hosts(bundled_program("ring4_h100"), Scenario(n_devices=8), clocks):
+        write_capture(made, tmp_path, json_cap=0, truth=False)
+    there = info([str(tmp_path)], Options(dask=cluster.scheduler_address))
+    assert there == info([str(tmp_path)], Options(jobs=1))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

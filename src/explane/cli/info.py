@@ -10,7 +10,7 @@ def info(captures: Captures, call: Call) -> int:
     """Show what the files hold.
 
     Hosts, GPUs, streams, programs, counts, and what the reader noticed. With --ops only the GPUs'
-    side is read.
+    side is read. Without --jobs a process is started for each 50 MB at most.
     """
     from explane.contents import info as use_case
 
