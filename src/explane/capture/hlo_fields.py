@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
+from explane.capture._proto import hlo_pb2
 from explane.capture.hlo_split import as_text
 from explane.capture.program import Instruction, Program
 from explane.capture.replica_groups import replica_groups, source_target_pairs
@@ -26,9 +27,20 @@ __all__ = [
     "replica_groups",
     "source_target_pairs",
     "tuple_index",
+    "without_identity",
 ]
 
 MUST_ALIAS: Final = 2
+_Identity = Literal[
+    "name",
+    "id",
+    "metadata",
+    "operand_ids",
+    "called_computation_ids",
+    "control_predecessor_ids",
+    "frontend_attributes",
+]
+_IDENTITY: Final[tuple[_Identity, ...]] = get_args(_Identity)
 _INTEGER_FIELDS: Final = ("s32s", "s64s", "u32s", "u64s", "preds")
 
 
@@ -137,6 +149,18 @@ def constant_value(instruction: Instruction) -> int | None:
         if len(values) == 1:
             return int(values[0])
     return None
+
+
+def without_identity(instruction: Instruction) -> bytes:
+    """What an instruction does, in bytes that are equal for equal work.
+
+    Its names, ids, links and metadata are left out, and fields that explane does not know.
+    """
+    proto = hlo_pb2.HloInstructionProto.FromString(instruction.message)
+    for field in _IDENTITY:
+        proto.ClearField(field)
+    proto.DiscardUnknownFields()
+    return proto.SerializeToString(deterministic=True)
 
 
 def _integer(value: object) -> int | None:

@@ -10,20 +10,9 @@ a candidate.
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal, get_args
 
+from explane.capture.hlo_fields import without_identity
 from explane.capture.program import Instruction, Program
-
-_Field = Literal[
-    "name",
-    "id",
-    "metadata",
-    "operand_ids",
-    "called_computation_ids",
-    "control_predecessor_ids",
-    "frontend_attributes",
-]
-_IDENTITY: Final[tuple[_Field, ...]] = get_args(_Field)
 
 
 def body_key(program: Program, instruction: Instruction) -> str:
@@ -46,12 +35,7 @@ def _add_computation(program: Program, computation_id: int, digest: hashlib.blak
     digest.update(f"root {place.get(computation.root_id)}".encode())
     for key in computation.instruction_ids:
         instruction = program.instructions[key]
-        proto = type(instruction.proto)()
-        proto.CopyFrom(instruction.proto)
-        for field in _IDENTITY:
-            proto.ClearField(field)
-        proto.DiscardUnknownFields()
-        digest.update(proto.SerializeToString(deterministic=True))
+        digest.update(without_identity(instruction))
         digest.update(f"{[place.get(o) for o in instruction.operand_ids]}".encode())
         for called in instruction.called_computation_ids:
             _add_computation(program, called, digest)

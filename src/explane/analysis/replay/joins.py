@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explane.analysis.attribution.result import InstructionKey
 from explane.analysis.replay.facts import StepFacts
 from explane.capture.model import I64, Kind
 from explane.capture.program import Program
@@ -38,7 +39,7 @@ def find_joins(facts: StepFacts, rows: I64, launch: I64) -> Joins:
     kernels = facts.capture.kernels
     collective = kernels.kind[rows] == Kind.COLLECTIVE
     pairs: list[tuple[int, int]] = []
-    places = _schedule_places(facts.programs)
+    places = _Places(facts.programs)
     for device in np.unique(kernels.device[rows]):
         mine = np.flatnonzero(kernels.device[rows] == device)
         asynchronous = mine[collective[mine]]
@@ -66,15 +67,17 @@ def _dones(
     rows: I64,
     asynchronous: I64,
     others: I64,
-    places: Mapping[tuple[int, str], tuple[int, int, int]],
+    places: _Places,
 ) -> list[tuple[int, int]]:
     """The first kernel after a collective's `-done` follows the collective."""
+    if not len(asynchronous):
+        return []
     attribution = facts.attribution
     keys = attribution.instructions
 
     def place_of(index: int) -> tuple[int, int, int] | None:
         number = int(attribution.instruction[rows[index]])
-        return places.get((keys[number].program_id, keys[number].name)) if number >= 0 else None
+        return places.of(keys[number]) if number >= 0 else None
 
     def run_of(index: int) -> tuple[int, int]:
         return int(attribution.execution[rows[index]]), int(attribution.iteration[rows[index]])
@@ -95,20 +98,33 @@ def _dones(
     return pairs
 
 
-def _schedule_places(
-    programs: Mapping[int, Program],
-) -> dict[tuple[int, str], tuple[int, int, int]]:
-    """Computation, position and position of the `-done` (-1 without) of scheduled instructions."""
-    places: dict[tuple[int, str], tuple[int, int, int]] = {}
-    for program_id, program in programs.items():
-        for computation_id, sequence in program.schedule.items():
-            position = {i: number for number, i in enumerate(sequence)}
-            done = {}
-            for i in sequence:
-                instruction = program.instructions[i]
-                if instruction.opcode.endswith("-done") and instruction.operand_ids:
-                    done[instruction.operand_ids[0]] = position[i]
-            for i in sequence:
-                name = program.instructions[i].name
-                places[program_id, name] = (computation_id, position[i], done.get(i, -1))
-    return places
+class _Places:
+    """Where scheduled instructions stand, looked up by computation when first asked for."""
+
+    def __init__(self, programs: Mapping[int, Program]) -> None:
+        self._programs = programs
+        self._known: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
+
+    def of(self, key: InstructionKey) -> tuple[int, int, int] | None:
+        """Computation, position and position of the `-done` (-1 without); None when unknown."""
+        program = self._programs.get(key.program_id)
+        instruction = program.by_name.get(key.name) if program is not None else None
+        if program is None or instruction is None:
+            return None
+        scheduled = (key.program_id, instruction.computation_id)
+        if scheduled not in self._known:
+            self._known[scheduled] = _positions(program, instruction.computation_id)
+        found = self._known[scheduled].get(instruction.id)
+        return (instruction.computation_id, *found) if found is not None else None
+
+
+def _positions(program: Program, computation_id: int) -> dict[int, tuple[int, int]]:
+    """Position and position of the `-done` of each instruction in a computation's schedule."""
+    sequence = program.schedule.get(computation_id, ())
+    position = {i: number for number, i in enumerate(sequence)}
+    done = {}
+    for i in sequence:
+        instruction = program.instructions[i]
+        if instruction.opcode.endswith("-done") and instruction.operand_ids:
+            done[instruction.operand_ids[0]] = position[i]
+    return {i: (number, done.get(i, -1)) for i, number in position.items()}
