@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -59,12 +60,20 @@ def expected_of(capture: Capture, programs: Mapping[int, Program]) -> Expected:
 
 
 def read_programs(capture: Capture) -> tuple[dict[int, Program], dict[int, str]]:
-    """Parsed programs by id, and the reason for each that can't be parsed."""
+    """Parsed programs by id, and the reason for each that can't be parsed.
+
+    A module that is stored under several ids is parsed once.
+    """
     programs: dict[int, Program] = {}
     broken: dict[int, str] = {}
+    read: dict[bytes, Program] = {}
     for program_id, stored in capture.programs.items():
+        known = read.get(stored.hlo_proto)
+        if known is not None:
+            programs[program_id] = replace(known, program_id=program_id)
+            continue
         try:
-            programs[program_id] = read_program(stored)
+            programs[program_id] = read[stored.hlo_proto] = read_program(stored)
         except CaptureError as error:
             broken[program_id] = error.reason
     return programs, broken

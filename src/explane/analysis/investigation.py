@@ -7,10 +7,15 @@ number that they print can be recomputed from the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
+
+from explane.capture.hlo import read_program
+from explane.capture.hlo_text import program_lines
+from explane.capture.model import StoredProgram
+from explane.capture.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +69,42 @@ class ProgramFile:
         program_id: Key in the capture.
         name: Module name.
         hlo_proto: The exact bytes from the capture.
-        text: Readable HLO; empty when the module could not be parsed.
+        readable: Whether the module can be parsed.
         structure: Digest that equal programs share (`analysis.hosts.same_programs`), where it is
-            known. The text may then be missing, until results of several processes are merged.
+            known.
+        program: The parsed module, where it was kept; not handed on to other processes.
     """
 
     host: str
     program_id: int
     name: str
     hlo_proto: bytes
-    text: str
+    readable: bool
     structure: str = ""
+    program: Program | None = field(default=None, repr=False, compare=False)
+
+    def parsed(self) -> Program:
+        """The module.
+
+        Raises:
+            CaptureError: It can't be parsed.
+        """
+        if self.program is not None:
+            return self.program
+        return read_program(StoredProgram(self.program_id, self.name, self.hlo_proto))
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the readable HLO, made one by one; none when it can't be parsed."""
+        return program_lines(self.parsed()) if self.readable else iter(())
+
+    @property
+    def text(self) -> str:
+        """The readable HLO as a whole, made anew each time; empty when it can't be parsed."""
+        return "".join(self.lines())
+
+    def __reduce__(self) -> tuple[type[ProgramFile], tuple[object, ...]]:
+        here = (self.host, self.program_id, self.name, self.hlo_proto, self.readable)
+        return ProgramFile, (*here, self.structure)
 
 
 @dataclass(frozen=True, slots=True)

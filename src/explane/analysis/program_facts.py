@@ -7,6 +7,7 @@ worker that analyses several of them works out once what equal programs give ali
                             which programs of several processes are compared
     of an equal origin too  the Python line of each instruction
 
+Modules of one capture that are equal to the byte share all of this, also in a process alone.
 What a process stores differently, such as another path in its metadata, stays its own. How
 kernels are matched with launches is not kept: it rests on times as much as on the program.
 """
@@ -26,7 +27,7 @@ from explane.analysis.lines.provenance import Provenance, provenance
 from explane.analysis.roofline.cost import Cost
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.capture.hlo_structure import structure_of
-from explane.capture.hlo_text import program_text
+from explane.capture.hlo_text import program_lines
 from explane.capture.model import Capture
 from explane.capture.program import Program
 
@@ -107,28 +108,26 @@ class ProgramFacts:
     _known: Mapping[int, _Known]
 
     def files(self, capture: Capture) -> tuple[ProgramFile, ...]:
-        """The stored modules of the capture, as text where they could be parsed.
+        """The stored modules of the capture.
 
-        The text is left out where the worker made that of an equal program before.
+        Those of a process among several have their digest, and are parsed again where they are
+        written, which is one of many.
         """
         return tuple(self._file(capture, program_id) for program_id in capture.programs)
 
     def _file(self, capture: Capture, program_id: int) -> ProgramFile:
         stored, known = capture.programs[program_id], self._known.get(program_id)
-        text = structure = ""
-        if known is not None and known.text:
-            structure = known.text
-        elif program_id in self.programs:
-            text = program_text(self.programs[program_id])
-            if known is not None:
-                structure = known.text = text_structure(text)
+        program = self.programs.get(program_id)
+        if known is not None and program is not None and not known.text:
+            known.text = text_structure(program_lines(program))
         return ProgramFile(
             host=capture.host,
             program_id=program_id,
             name=stored.name.rsplit("(", 1)[0],
             hlo_proto=stored.hlo_proto,
-            text=text,
-            structure=structure,
+            readable=program is not None,
+            structure=known.text if known is not None else "",
+            program=program if known is None else None,
         )
 
 
@@ -147,8 +146,19 @@ def program_facts(
     Raises:
         UsageError: `user_re` is no regular expression.
     """
-    schedules, costs, lines, remembered = {}, {}, {}, {}
+    schedules: dict[int, Schedule] = {}
+    costs: dict[int, Mapping[str, Cost]] = {}
+    lines: dict[int, Mapping[str, Provenance]] = {}
+    remembered: dict[int, _Known] = {}
+    twins: dict[bytes, int] = {}
     for key, program in programs.items():
+        twin = twins.setdefault(capture.programs[key].hlo_proto, key)
+        if twin != key:
+            schedules[key] = replace(schedules[twin], program_id=key)
+            costs[key], lines[key] = costs[twin], lines[twin]
+            if twin in remembered:
+                remembered[key] = remembered[twin]
+            continue
         if memory is None:
             schedules[key] = expected_launches(program)
             costs[key] = ProgramCosts(program)

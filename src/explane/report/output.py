@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -103,6 +103,12 @@ class OutputFolder:
     def write_text(self, relative: str, text: str) -> None:
         """Writes a text file as UTF-8 with line feeds."""
         self.write_bytes(relative, text.encode("utf-8", "replace"))
+
+    def write_lines(self, relative: str, lines: Iterable[str]) -> None:
+        """Writes a text file as `write_text`, from pieces that need not be in memory at once."""
+        path = self.file(relative)
+        with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.writelines(lines)
 
     def write_bytes(self, relative: str, content: bytes) -> None:
         """Writes a file."""

@@ -190,8 +190,8 @@ def _write_programs(
         seen[name] = program.hlo_proto
         folder.write_bytes(f"{place}{name}.hlo_proto.pb", program.hlo_proto)
         yield f"{place}{name}.hlo_proto.pb"
-        if program.text:
-            folder.write_text(f"{place}{name}.hlo.txt", program.text)
+        if program.readable:
+            folder.write_lines(f"{place}{name}.hlo.txt", program.lines())
             yield f"{place}{name}.hlo.txt"
 
 

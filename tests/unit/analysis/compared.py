@@ -72,7 +72,7 @@ def _budgets(steps: pl.DataFrame) -> pl.DataFrame:
 
 def _module(instructions: Sequence[Hlo]) -> ProgramFile:
     module = HloModule("jit_step", [HloComputation("main", list(instructions))], program_id=7)
-    return ProgramFile("node", 7, "jit_step", module.to_bytes(), "HloModule jit_step")
+    return ProgramFile("node", 7, "jit_step", module.to_bytes(), True)
 
 
 def ran(

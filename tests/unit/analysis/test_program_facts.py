@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,11 @@ from explane.analysis.attribution.schedule_walk import expected_launches
 from explane.analysis.hosts.across import compare_hosts
 from explane.analysis.hosts.same_programs import text_structure
 from explane.analysis.investigate import merge
-from explane.analysis.investigation import Investigation
 from explane.analysis.program_facts import KnownPrograms
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.capture._proto import hlo_pb2
 from explane.capture.hlo import read_program
-from explane.capture.hlo_text import program_text
+from explane.capture.hlo_text import program_lines
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program
 from explane.options import Options
@@ -45,7 +45,7 @@ def test_what_is_shared_is_the_same_for_every_copy_of_a_program(title: str) -> N
     one, other = stored(data), stored(other_process(data), 99)
     assert replace(expected_launches(one), program_id=99) == expected_launches(other)
     assert dict(ProgramCosts(one)) == dict(ProgramCosts(other))
-    assert text_structure(program_text(one)) == text_structure(program_text(other))
+    assert text_structure(program_lines(one)) == text_structure(program_lines(other))
 
 
 def run_of(folder: Path, copies: list[bytes]) -> Path:
@@ -85,21 +85,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, call)
 
-    for name in ("expected_launches", "program_text"):
+    for name in ("expected_launches", "text_structure"):
         counted(name)
     return done
 
 
 def test_equal_programs_are_worked_out_once(run: Path, calls: list[str]) -> None:
     found = investigate(run, Options(jobs=1))
-    assert calls == ["expected_launches", "program_text"]
+    assert calls == ["expected_launches", "text_structure"]
     assert len({len(program.text) for program in found.programs}) == 1
     assert found.tables["programs"].select("n_hosts", "n_versions").rows() == [(3, 3)]
 
 
 def test_a_process_alone_asks_no_memory(run: Path, calls: list[str]) -> None:
     investigate(run / "node-b.xplane.pb", Options(jobs=1))
-    assert calls == ["expected_launches", "program_text"]
+    assert calls == ["expected_launches"]
 
 
 def set_shape(proto: hlo_pb2.HloModuleProto) -> None:
@@ -131,7 +131,7 @@ def test_programs_that_differ_are_not_shared(
     found = investigate(
         run_of(tmp_path, [copies[0], proto.SerializeToString(), copies[2]]), Options(jobs=1)
     )
-    assert calls == ["expected_launches", "program_text"] * 2
+    assert calls == ["expected_launches", "text_structure"] * 2
     text = {program.host: program.text for program in found.programs}
     assert text["node-a"] == text["node-c"] != text["node-b"]
 
@@ -165,18 +165,12 @@ def test_lines_are_those_of_each_process(run: Path) -> None:
         assert by_host[host] == {place + name for name in by_host["node-a"]}
 
 
-def without_text(found: Investigation) -> Investigation:
-    """As a worker leaves it that made the text for a process whose result was lost."""
-    bare = [replace(p, text="", structure=text_structure(p.text)) for p in found.programs]
-    return replace(found, programs=tuple(bare))
-
-
 @pytest.mark.parametrize("names", [("node-b",), ("node-b", "node-c")])
-def test_a_text_that_was_lost_with_another_process_is_made(
-    run: Path, names: tuple[str, ...]
-) -> None:
+def test_a_text_is_made_where_it_is_written(run: Path, names: tuple[str, ...]) -> None:
     found = [investigate(run / f"{name}.xplane.pb", Options(jobs=1)) for name in names]
-    merged = compare_hosts(merge([without_text(one) for one in found]))
+    sent = [pickle.loads(pickle.dumps(one)) for one in found]
+    assert all(p.program is None for one in sent for p in one.programs)
+    merged = compare_hosts(merge(sent))
     assert [p.text for p in merged.programs] == [found[0].programs[0].text] * len(names)
 
 

@@ -38,7 +38,7 @@ def program(host: str = "node") -> ProgramFile:
     module = HloModule(
         "jit_step", [HloComputation("main", list(INSTRUCTIONS))], program_id=7, frames=FRAMES
     )
-    return ProgramFile(host, 7, "jit_step", module.to_bytes(), "HloModule jit_step")
+    return ProgramFile(host, 7, "jit_step", module.to_bytes(), True)
 
 
 def kernel(

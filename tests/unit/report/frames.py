@@ -13,6 +13,9 @@ from explane.analysis.investigation import (
     SourceFile,
 )
 from explane.analysis.swimlane import LANE_COLUMNS
+from tests.builders_hlo import Hlo, HloComputation, HloModule
+
+MODULE = HloModule("jit_f", [HloComputation("main", [Hlo("add.1", "add")])], 7)
 
 
 def swimlane(
@@ -227,6 +230,6 @@ def investigation(hostile: str = "") -> Investigation:
         tables=tables(hostile),
         sources=(SourceFile(f"run/node{hostile}.xplane.pb", True, ""),),
         not_analysed=(NotAnalysed("collectives", f"only 1 GPU took part {hostile}"),),
-        programs=(ProgramFile("node", 7, f"jit_f{hostile}", b"\x08\x07", "HloModule jit_f\n"),),
+        programs=(ProgramFile("node", 7, f"jit_f{hostile}", MODULE.to_bytes(), True),),
         partial=False,
     )

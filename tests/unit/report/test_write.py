@@ -12,12 +12,15 @@ import pytest
 from markdown_it import MarkdownIt
 
 from explane.analysis.advice.texts import CAUSE_TEXTS
+from explane.capture.hlo import read_program
+from explane.capture.hlo_text import program_text
+from explane.capture.model import StoredProgram
 from explane.options import Options
 from explane.report.factcheck.check import check_report
 from explane.report.output import OutputFolder, digests
 from explane.report.sections.causes import action, meaning
 from explane.report.write import write_attribution, write_report, write_verdict
-from tests.unit.report.frames import investigation
+from tests.unit.report.frames import MODULE, investigation
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>|`\"'&,;\n# head\n- x\u202e\0"
@@ -49,7 +52,10 @@ def test_all_parts_are_there(report: Path) -> None:
         assert (report / "tables" / f"{stem}.parquet").is_file()
     for stem in ("kernels", "ops", "lines", "how", "selfcheck"):
         assert (report / "attribution" / f"{stem}.csv").is_file()
-    assert (report / "attribution" / "jit_f(7).hlo_proto.pb").read_bytes() == b"\x08\x07"
+    stored = report / "attribution" / "jit_f(7).hlo_proto.pb"
+    assert stored.read_bytes() == MODULE.to_bytes()
+    text = stored.with_name("jit_f(7).hlo.txt").read_text(encoding="utf-8")
+    assert text == program_text(read_program(StoredProgram(7, "jit_f(7)", MODULE.to_bytes())))
     assert (report / "pictures" / "swimlanes.svg").read_text().startswith("<svg")
 
 

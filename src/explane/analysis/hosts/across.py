@@ -9,7 +9,7 @@ import polars as pl
 
 from explane.analysis.hosts.clocks import Clock, align_clocks
 from explane.analysis.hosts.marks import find_marks
-from explane.analysis.hosts.same_programs import program_table, shared, structures, with_text
+from explane.analysis.hosts.same_programs import program_table, shared, structures
 from explane.analysis.hosts.waits import host_operations, host_stragglers
 from explane.analysis.investigation import Investigation
 from explane.analysis.trust.trust import TrustItem, trust_table
@@ -40,7 +40,7 @@ def compare_hosts(investigation: Investigation) -> Investigation:
     collectives (the verdict alone) get no clocks.
     """
     if len(investigation.hosts) < 2:
-        return replace(investigation, programs=tuple(map(with_text, investigation.programs)))
+        return investigation
     tables = dict(investigation.tables)
     found = structures(investigation.programs)
     if investigation.programs:

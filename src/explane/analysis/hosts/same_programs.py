@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 import polars as pl
 
 from explane.analysis.investigation import ProgramFile
-from explane.capture.hlo import read_program
-from explane.capture.hlo_text import program_text
-from explane.capture.model import StoredProgram
 
 _VARYING: Final = re.compile(
     r", (?:metadata=\{|backend_config=)[^\n]*|, (?:channel|program)_id=-?\d+", re.ASCII
@@ -46,15 +43,18 @@ def structures(programs: Sequence[ProgramFile]) -> list[str]:
     for program in programs:
         key = hashlib.sha256(program.hlo_proto).hexdigest()
         if key not in by_bytes:
-            made = text_structure(program.text) if program.text else key[:16]
-            by_bytes[key] = program.structure or made
+            by_bytes[key] = program.structure or text_structure(program.lines()) or key[:16]
         found.append(by_bytes[key])
     return found
 
 
-def text_structure(text: str) -> str:
-    """The digest of one program, from its text."""
-    return hashlib.sha256(_VARYING.sub("", text).encode("utf-8", "replace")).hexdigest()[:16]
+def text_structure(lines: Iterable[str]) -> str:
+    """The digest of one program, from the lines of its text; empty without any."""
+    digest = None
+    for line in lines:
+        digest = digest or hashlib.sha256()
+        digest.update(_VARYING.sub("", line).encode("utf-8", "replace"))
+    return digest.hexdigest()[:16] if digest is not None else ""
 
 
 def program_table(programs: Sequence[ProgramFile], found: Sequence[str]) -> pl.DataFrame:
@@ -83,7 +83,7 @@ def program_table(programs: Sequence[ProgramFile], found: Sequence[str]) -> pl.D
 
 
 def shared(programs: Sequence[ProgramFile], found: Sequence[str]) -> tuple[ProgramFile, ...]:
-    """The programs with the bytes and text of equal ones kept once, those of the first.
+    """The programs with the bytes of equal ones kept once, those of the first.
 
     Args:
         programs: Stored modules of all processes.
@@ -92,16 +92,6 @@ def shared(programs: Sequence[ProgramFile], found: Sequence[str]) -> tuple[Progr
     first: dict[str, ProgramFile] = {}
     kept = []
     for program, structure in zip(programs, found, strict=True):
-        if structure not in first:
-            first[structure] = with_text(program)
-        one = first[structure]
-        kept.append(replace(program, hlo_proto=one.hlo_proto, text=one.text))
+        one = first.setdefault(structure, program)
+        kept.append(replace(program, hlo_proto=one.hlo_proto, program=None))
     return tuple(kept)
-
-
-def with_text(program: ProgramFile) -> ProgramFile:
-    """The program with the text that its worker left out, if it did."""
-    if program.text or not program.structure:
-        return program
-    stored = StoredProgram(program.program_id, program.name, program.hlo_proto)
-    return replace(program, text=program_text(read_program(stored)))

@@ -9,8 +9,6 @@ import polars as pl
 
 from explane.analysis.investigation import ProgramFile
 from explane.analysis.lines.provenance import Provenance, provenance
-from explane.capture.hlo import read_program
-from explane.capture.model import StoredProgram
 from explane.capture.program import Frame, Program
 
 InstructionKey = tuple[str, int, str]
@@ -30,11 +28,11 @@ def programs_of(
     read: dict[tuple[int, bytes], Program] = {}
     found: dict[tuple[str, int], Program] = {}
     for file in files:
-        if (file.host, file.program_id) not in keys or not file.text:
+        if (file.host, file.program_id) not in keys or not file.readable:
             continue
         content = (file.program_id, file.hlo_proto)
         if content not in read:
-            read[content] = read_program(StoredProgram(file.program_id, file.name, file.hlo_proto))
+            read[content] = file.parsed()
         found[file.host, file.program_id] = read[content]
     return found
 

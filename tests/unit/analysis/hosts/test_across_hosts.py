@@ -12,9 +12,6 @@ from explane import investigate
 from explane.analysis.hosts.same_programs import program_table, shared, structures
 from explane.analysis.investigation import Investigation, ProgramFile
 from explane.capture._proto import hlo_pb2
-from explane.capture.hlo import read_program
-from explane.capture.hlo_text import program_text
-from explane.capture.model import StoredProgram
 from explane.options import Options
 from explane.synth.host_clock import HostClock
 from explane.synth.program_files import bundled_program
@@ -75,7 +72,7 @@ def test_the_straggler_is_found_across_processes(together: Investigation) -> Non
 def test_one_attribution_for_the_program_of_all(together: Investigation) -> None:
     table = together.tables["programs"]
     assert table.select("name", "n_hosts", "host").rows() == [("jit_train_step", 3, "node-a")]
-    assert len({id(program.text) for program in together.programs}) == 1
+    assert len({id(program.hlo_proto) for program in together.programs}) == 1
 
 
 def test_what_comparisons_rest_on_is_on_the_trust_list(together: Investigation) -> None:
@@ -95,8 +92,7 @@ def _programs() -> list[ProgramFile]:
     made = []
     for host in ("a", "b", "c"):
         data = module.SerializeToString()
-        text = program_text(read_program(StoredProgram(7, "jit_f(7)", data)))
-        made.append(ProgramFile(host, 7, "jit_f", data, text))
+        made.append(ProgramFile(host, 7, "jit_f", data, True))
         for computation in module.hlo_module.computations:
             for instruction in computation.instructions:
                 instruction.metadata.op_name += "/again"
@@ -122,6 +118,6 @@ def test_programs_are_compared_by_structure_not_by_bytes() -> None:
 
 
 def test_a_program_that_cannot_be_parsed_is_compared_by_its_bytes() -> None:
-    broken = [ProgramFile(h, 1, "x", b, "") for h, b in (("a", b"1"), ("b", b"1"), ("c", b"2"))]
+    broken = [ProgramFile(h, 1, "x", b, False) for h, b in (("a", b"1"), ("b", b"1"), ("c", b"2"))]
     one, two, three = structures([replace(p, name="y") for p in broken])
     assert one == two != three
