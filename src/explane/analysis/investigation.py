@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from explane.capture.hlo import read_program
-from explane.capture.hlo_text import program_lines
+from explane.capture.hlo_text import program_parts
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program
 
@@ -93,14 +93,14 @@ class ProgramFile:
             return self.program
         return read_program(StoredProgram(self.program_id, self.name, self.hlo_proto))
 
-    def lines(self) -> Iterator[str]:
-        """The lines of the readable HLO, made one by one; none when it can't be parsed."""
-        return program_lines(self.parsed()) if self.readable else iter(())
+    def parts(self) -> Iterator[str]:
+        """The readable HLO in parts of whole lines; none when it can't be parsed."""
+        return program_parts(self.parsed()) if self.readable else iter(())
 
     @property
     def text(self) -> str:
         """The readable HLO as a whole, made anew each time; empty when it can't be parsed."""
-        return "".join(self.lines())
+        return "".join(self.parts())
 
     def __reduce__(self) -> tuple[type[ProgramFile], tuple[object, ...]]:
         here = (self.host, self.program_id, self.name, self.hlo_proto, self.readable)

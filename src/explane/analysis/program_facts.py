@@ -27,7 +27,7 @@ from explane.analysis.lines.provenance import Provenance, provenance
 from explane.analysis.roofline.cost import Cost
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.capture.hlo_structure import structure_of
-from explane.capture.hlo_text import program_lines
+from explane.capture.hlo_text import program_parts
 from explane.capture.model import Capture
 from explane.capture.program import Program
 
@@ -119,7 +119,7 @@ class ProgramFacts:
         stored, known = capture.programs[program_id], self._known.get(program_id)
         program = self.programs.get(program_id)
         if known is not None and program is not None and not known.text:
-            known.text = text_structure(program_lines(program))
+            known.text = text_structure(program_parts(program))
         return ProgramFile(
             host=capture.host,
             program_id=program_id,

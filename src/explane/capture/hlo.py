@@ -6,7 +6,9 @@ lines are read: inline in OpMetadata (jax up to 0.8.0) and the module's frame ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
@@ -35,11 +37,24 @@ def read_program(stored: StoredProgram) -> Program:
     Raises:
         CaptureError: The bytes are no HloProto, or the module is empty or contradicts itself.
     """
+    with _no_collection():
+        try:
+            found, columns, opcodes = _taken_apart(stored.hlo_proto)
+        except (DecodeError, OtherOrder, WireError) as error:
+            raise _damaged(stored, "its stored HLO is no valid HloProto") from error
+        return _program(stored, found, columns, opcodes)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps the cycle collector off while many objects are made of which none is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        found, columns, opcodes = _taken_apart(stored.hlo_proto)
-    except (DecodeError, OtherOrder, WireError) as error:
-        raise _damaged(stored, "its stored HLO is no valid HloProto") from error
-    return _program(stored, found, columns, opcodes)
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _taken_apart(hlo_proto: bytes) -> tuple[Split, InstructionColumns, Sequence[str]]:

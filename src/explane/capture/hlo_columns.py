@@ -14,8 +14,11 @@ another order, or a field twice, is brought into this form first (see `hlo.read_
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -48,7 +51,7 @@ _GOES_ON: Final = 0x80
 """Bit of all bytes of a number but its last."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lists:
     """A list of numbers for each instruction, as one array.
 
@@ -60,10 +63,14 @@ class Lists:
     values: I64
     counts: I64
 
-    @property
+    @cached_property
     def ends(self) -> I64:
         """Where the numbers of each instruction end, with a 0 in front."""
         return np.concatenate([[0], np.cumsum(self.counts)])
+
+    def at(self, row: int) -> tuple[int, ...]:
+        """The numbers of one instruction."""
+        return tuple(self.values[self.ends[row] : self.ends[row + 1]].tolist())
 
     def of(self, rows: I64) -> Lists:
         """The lists of some instructions, in their order."""
@@ -129,10 +136,10 @@ def read_columns(
         OtherOrder: Fields of an instruction come in another order, twice, or in another wire type.
         WireError: A message is damaged.
     """
-    opcodes: dict[bytes, int] = {}
+    opcodes: dict[bytes, int] = defaultdict(count().__next__)
     first, last = np.array(starts, np.int64), np.array(ends, np.int64)
     parts = [_read_part(data, first[a:b], last[a:b], opcodes) for a, b in _batches(starts, ends)]
-    return _joined(parts), [_text(opcode) for opcode in opcodes]
+    return _joined(parts), _decoded(list(opcodes))
 
 
 def _batches(starts: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -177,12 +184,11 @@ def _joined(parts: Sequence[InstructionColumns]) -> InstructionColumns:
 def _read_part(
     data: bytes, starts: I64, ends: I64, opcodes: dict[bytes, int]
 ) -> InstructionColumns:
-    """Columns of messages that are walked together; new opcodes are added to `opcodes`."""
+    """Columns of messages that are walked together; `opcodes` has a number for each new one."""
     base, end = (int(starts[0]), int(ends[-1])) if len(starts) else (0, 0)
     block = Block(data, base, end)
     fields = _Fields(block, starts - base, ends - base)
-    texts = fields.texts(_OPCODE)
-    codes = [opcodes.setdefault(text, len(opcodes)) for text in texts]
+    codes = [opcodes[text] for text in fields.texts(_OPCODE)]
     before = fields.end[: _METADATA + 1].max(axis=0)
     more = fields.end[:_ID].max(axis=0)
     known = fields.end[: _CALLED + 1].max(axis=0)
@@ -192,7 +198,7 @@ def _read_part(
         metadata=_spans(base, fields.start[_METADATA], fields.end[_METADATA]),
         more=_spans(base, before, more),
         rest=_spans(base, known, fields.ends),
-        names=[_text(name) for name in fields.texts(_NAME)],
+        names=_decoded(fields.texts(_NAME)),
         opcode=np.array(codes, np.int32),
         id=fields.id,
         operands=fields.numbers(_OPERANDS),
@@ -204,8 +210,12 @@ def _spans(base: int, start: I64, end: I64) -> Spans:
     return Spans((start + base).astype(np.int32), (end + base).astype(np.int32))
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def _decoded(texts: Sequence[bytes]) -> list[str]:
+    """Texts of a file; all are decoded at once unless one of them holds a line break."""
+    lines = b"\n".join(texts).decode("utf-8", "replace").split("\n")
+    if len(lines) == len(texts):
+        return lines
+    return [text.decode("utf-8", "replace") for text in texts]
 
 
 class _Fields:
@@ -224,8 +234,8 @@ class _Fields:
         self.end = np.zeros((_CALLED + 2, len(starts)), np.int64)
         self.id = np.zeros(len(starts), np.int64)
         previous = np.zeros(len(starts), np.int64)
-        for count, step in enumerate(field_steps(block, starts, ends, _CALLED)):
-            if count == _MOST_FIELDS:
+        for n_steps, step in enumerate(field_steps(block, starts, ends, _CALLED)):
+            if n_steps == _MOST_FIELDS:
                 raise WireError(block.base + int(step.start[0]), "an instruction never ends")
             # What lies behind the called computations is of no interest: all in one row.
             number = np.minimum(step.number, _CALLED + 1)
@@ -247,10 +257,11 @@ class _Fields:
 
     def numbers(self, number: int) -> Lists:
         """Values of a packed field of all messages."""
-        start, end = self.start[number], self.end[number]
-        ended = self._ended
-        first, last = np.searchsorted(ended, start), np.searchsorted(ended, end)
-        counts = last - first
+        ended, rows = self._ended, np.flatnonzero(self.end[number])
+        first = np.zeros(len(self.starts), np.int64)
+        counts = np.zeros(len(self.starts), np.int64)
+        first[rows] = np.searchsorted(ended, self.start[number, rows])
+        counts[rows] = np.searchsorted(ended, self.end[number, rows]) - first[rows]
         before = np.cumsum(counts) - counts
         place = np.repeat(first - before, counts) + np.arange(counts.sum())
         # A number begins where the one before it ends, the first one behind the field's length.

@@ -7,7 +7,7 @@ and foreign names are quoted, so that one instruction is always one line.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
@@ -42,13 +42,13 @@ def program_text(program: Program) -> str:
 
     Computations with a schedule list their instructions in launch order, the others in file order.
     """
-    return "".join(program_lines(program))
+    return "".join(program_parts(program))
 
 
-def program_lines(program: Program) -> Iterator[str]:
-    """The lines of `program_text` one after the other, each with its end."""
+def program_parts(program: Program) -> Iterator[str]:
+    """The text of `program_text` in parts of some thousand whole lines."""
     yield _header(program) + "\n"
-    yield from _Lines(program).all()
+    yield from _Text(program).parts()
 
 
 class _Piece(NamedTuple):
@@ -59,7 +59,7 @@ class _Piece(NamedTuple):
     root_id: int = 0
 
 
-class _Parts(NamedTuple):
+class _Common(NamedTuple):
     """What is the same for instructions with equal fields, ready to be put together."""
 
     inside: str
@@ -68,8 +68,8 @@ class _Parts(NamedTuple):
     backend_config: str
 
 
-class _Lines:
-    """The lines of all computations.
+class _Text:
+    """The text of all computations.
 
     Shapes, attributes and metadata are equal for many instructions, so they are made once for
     equal bytes, as far as these are kept.
@@ -78,11 +78,13 @@ class _Lines:
     def __init__(self, program: Program):
         self.program = program
         self.instructions = program.instructions
+        self.names = _shown(self.instructions.columns.names)
+        self.opcodes = _shown(self.instructions.opcodes)
         self.shapes: dict[bytes, str] = {}
         self.metadata: dict[bytes, str] = {}
-        self.parts: dict[tuple[str, bytes, bytes], _Parts] = {}
+        self.common: dict[tuple[str, bytes, bytes], _Common] = {}
 
-    def all(self) -> Iterator[str]:
+    def parts(self) -> Iterator[str]:
         """All lines behind the header."""
         batch: list[_Piece] = []
         n_waiting = 0
@@ -90,9 +92,9 @@ class _Lines:
             batch.append(piece)
             n_waiting += len(piece.ids)
             if n_waiting >= _AT_ONCE:
-                yield from self._written(batch)
+                yield self._written(batch)
                 batch, n_waiting = [], 0
-        yield from self._written(batch)
+        yield self._written(batch)
 
     def _pieces(self) -> Iterator[_Piece]:
         program = self.program
@@ -105,36 +107,44 @@ class _Lines:
                 yield _Piece("", ids[at : at + _AT_ONCE], computation.root_id)
             yield _Piece("}\n")
 
-    def _written(self, batch: list[_Piece]) -> Iterator[str]:
+    def _written(self, batch: list[_Piece]) -> str:
         ids = np.array([i for piece in batch for i in piece.ids], np.int64)
         texts = self._texts(self.instructions.rows_of(ids))
+        written = []
         for piece in batch:
-            if piece.line:
-                yield piece.line
+            written.append(piece.line)
             for key, text in zip(piece.ids, islice(texts, len(piece.ids)), strict=True):
-                yield f"  ROOT {text}\n" if key == piece.root_id else f"  {text}\n"
+                written.append(f"  ROOT {text}\n" if key == piece.root_id else f"  {text}\n")
+        return "".join(written)
 
     def _texts(self, rows: I64) -> Iterator[str]:
         """Instructions as text, each in one line, without indentation."""
         columns, opcodes = self.instructions.columns, self.instructions.opcodes
-        for row, code, shape, metadata, more, rest, operands, n_called in zip(
+        operands, called = columns.operands.of(rows), columns.called.of(rows)
+        names = [self.names[i] for i in self.instructions.rows_of(operands.values).tolist()]
+        called_ids = iter(called.values.tolist())
+        at = 0
+        for row, code, shape, metadata, more, rest, n_operands, n_called in zip(
             rows.tolist(),
             columns.opcode[rows].tolist(),
             self._bytes(columns.shape, rows),
             self._bytes(columns.metadata, rows),
             self._bytes(columns.more, rows),
             self._bytes(columns.rest, rows),
-            self._operands(rows),
-            columns.called.counts[rows].tolist(),
+            operands.counts.tolist(),
+            called.counts.tolist(),
             strict=True,
         ):
-            opcode = opcodes[code]
-            parts = self._parts(row, opcode, more + rest, shape)
-            calls = self._calls(row) if n_called else ""
+            common = self._common(row, opcodes[code], more + rest, shape)
+            inside = common.inside
+            if n_operands:
+                inside = inside or f"%{', %'.join(names[at : at + n_operands])}"
+                at += n_operands
+            calls = self._calls(opcodes[code], islice(called_ids, n_called)) if n_called else ""
             yield (
-                f"%{_name(columns.names[row])} = {self._shape(shape)} {_name(opcode)}"
-                f"({parts.inside or operands}){parts.before_calls}{calls}"
-                f"{parts.after_calls}{self._metadata(metadata)}{parts.backend_config}"
+                f"%{self.names[row]} = {self.shapes.get(shape) or self._shape(shape)} "
+                f"{self.opcodes[code]}({inside}){common.before_calls}{calls}"
+                f"{common.after_calls}{self._metadata(metadata)}{common.backend_config}"
             )
 
     def _bytes(self, spans: Spans, rows: I64) -> list[bytes]:
@@ -142,21 +152,18 @@ class _Lines:
         places = zip(spans.start[rows].tolist(), spans.end[rows].tolist(), strict=True)
         return [data[start:end] for start, end in places]
 
-    def _operands(self, rows: I64) -> Iterator[str]:
-        lists = self.instructions.columns.operands.of(rows)
-        names = self.instructions.columns.names
-        shown = [f"%{_name(names[i])}" for i in self.instructions.rows_of(lists.values).tolist()]
-        at = 0
-        for count in lists.counts.tolist():
-            yield ", ".join(shown[at : at + count])
-            at += count
+    def _calls(self, opcode: str, ids: Iterable[int]) -> str:
+        """The called computations, each with its role where that is known."""
+        names = [f"%{_name(self.program.computations[i].name)}" for i in ids]
+        words = _CALL_WORDS.get(opcode, ())
+        if len(words) == len(names):
+            return _listed(f"{word}={name}" for word, name in zip(words, names, strict=True))
+        return f", calls={_braces(names)}"
 
     def _shape(self, data: bytes) -> str:
-        known = self.shapes.get(data)
-        if known is None:
-            known = str(shape_of_bytes(data))
-            _keep(self.shapes, data, known)
-        return known
+        text = str(shape_of_bytes(data))
+        _keep(self.shapes, data, text)
+        return text
 
     def _metadata(self, data: bytes) -> str:
         known = self.metadata.get(data)
@@ -166,17 +173,21 @@ class _Lines:
             _keep(self.metadata, data, known)
         return known
 
-    def _parts(self, row: int, opcode: str, fields: bytes, shape: bytes) -> _Parts:
+    def _common(self, row: int, opcode: str, fields: bytes, shape: bytes) -> _Common:
         key = (opcode, fields, shape if opcode == "constant" else b"")
-        known = self.parts.get(key)
+        known = self.common.get(key)
         if known is None:
-            known = _parts_of(self.instructions.read(row))
+            known = _common(self.instructions.read(row))
             if len(fields) <= _LONGEST_KEPT:
-                _keep(self.parts, key, known)
+                _keep(self.common, key, known)
         return known
 
-    def _calls(self, row: int) -> str:
-        return _listed(_call_attributes(self.program, self.instructions.read(row)))
+
+def _shown(names: Sequence[str]) -> Sequence[str]:
+    """Names as they are printed: mostly all of them as they are, which is seen at a glance."""
+    whole = "".join(names)
+    plain = whole.isprintable() and " " not in whole and "" not in names
+    return names if plain else [_name(name) for name in names]
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
@@ -186,16 +197,15 @@ def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
     kept[key] = value
 
 
-def _parts_of(instruction: Instruction) -> _Parts:
+def _common(instruction: Instruction) -> _Common:
     config = instruction.backend_config_bytes
-    before = (*_shape_attributes(instruction), *_contraction_attributes(instruction))
     kind = instruction.fusion_kind
-    return _Parts(
+    before = [*_shape_attributes(instruction), *_contraction_attributes(instruction)]
+    after = [*_library_attributes(instruction), *_collective_attributes(instruction)]
+    return _Common(
         inside=_inside(instruction),
-        before_calls=_listed((*before, f"kind={_name(kind)}") if kind else before),
-        after_calls=_listed(
-            (*_library_attributes(instruction), *_collective_attributes(instruction))
-        ),
+        before_calls=_listed([*before, f"kind={_name(kind)}"] if kind else before),
+        after_calls=_listed(after),
         backend_config=f", backend_config={_printable(config)}" if config else "",
     )
 
@@ -252,16 +262,6 @@ def _contraction_attributes(instruction: Instruction) -> Iterator[str]:
         sizes = "x".join(str(d.size) for d in proto.window.dimensions)
         strides = "x".join(str(d.stride) for d in proto.window.dimensions)
         yield f"window={{size={sizes} stride={strides}}}"
-
-
-def _call_attributes(program: Program, instruction: Instruction) -> Iterator[str]:
-    called = program.called_by(instruction)
-    words = _CALL_WORDS.get(instruction.opcode, ())
-    if len(words) == len(called):
-        for word, computation in zip(words, called, strict=True):
-            yield f"{word}=%{_name(computation.name)}"
-    elif called:
-        yield f"calls={_braces(f'%{_name(c.name)}' for c in called)}"
 
 
 def _library_attributes(instruction: Instruction) -> Iterator[str]:

@@ -143,7 +143,6 @@ class Instructions(Mapping[int, Instruction]):
         self.payloads = payloads
         self._order = np.argsort(columns.id, kind="stable")
         self._sorted = columns.id[self._order]
-        self._operands, self._called = columns.operands.ends, columns.called.ends
         self._made: dict[int, Instruction] = {}
 
     def __getitem__(self, key: int) -> Instruction:
@@ -215,16 +214,11 @@ class Instructions(Mapping[int, Instruction]):
             name=columns.names[row],
             opcode=self.opcodes[columns.opcode[row]],
             computation_id=int(self.computation_id[row]),
-            operand_ids=_listed(columns.operands, self._operands, row),
-            called_computation_ids=_listed(columns.called, self._called, row),
+            operand_ids=columns.operands.at(row),
+            called_computation_ids=columns.called.at(row),
             message=self.data[columns.whole.start[row] : columns.whole.end[row]],
             payloads=self.payloads,
         )
-
-
-def _listed(lists: Lists, ends: I64, row: int) -> tuple[int, ...]:
-    """The numbers that one instruction lists."""
-    return tuple(lists.values[ends[row] : ends[row + 1]].tolist())
 
 
 class ByName(Mapping[str, Instruction]):

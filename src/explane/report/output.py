@@ -104,11 +104,11 @@ class OutputFolder:
         """Writes a text file as UTF-8 with line feeds."""
         self.write_bytes(relative, text.encode("utf-8", "replace"))
 
-    def write_lines(self, relative: str, lines: Iterable[str]) -> None:
-        """Writes a text file as `write_text`, from pieces that need not be in memory at once."""
+    def write_parts(self, relative: str, parts: Iterable[str]) -> None:
+        """Writes a text file as `write_text`, from parts that need not be in memory at once."""
         path = self.file(relative)
         with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.writelines(lines)
+            file.writelines(parts)
 
     def write_bytes(self, relative: str, content: bytes) -> None:
         """Writes a file."""

@@ -191,7 +191,7 @@ def _write_programs(
         folder.write_bytes(f"{place}{name}.hlo_proto.pb", program.hlo_proto)
         yield f"{place}{name}.hlo_proto.pb"
         if program.readable:
-            folder.write_lines(f"{place}{name}.hlo.txt", program.lines())
+            folder.write_parts(f"{place}{name}.hlo.txt", program.parts())
             yield f"{place}{name}.hlo.txt"
 
 

@@ -20,7 +20,7 @@ from explane.analysis.program_facts import KnownPrograms
 from explane.analysis.roofline.flops import ProgramCosts
 from explane.capture._proto import hlo_pb2
 from explane.capture.hlo import read_program
-from explane.capture.hlo_text import program_lines
+from explane.capture.hlo_text import program_parts
 from explane.capture.model import StoredProgram
 from explane.capture.program import Program
 from explane.options import Options
@@ -45,7 +45,7 @@ def test_what_is_shared_is_the_same_for_every_copy_of_a_program(title: str) -> N
     one, other = stored(data), stored(other_process(data), 99)
     assert replace(expected_launches(one), program_id=99) == expected_launches(other)
     assert dict(ProgramCosts(one)) == dict(ProgramCosts(other))
-    assert text_structure(program_lines(one)) == text_structure(program_lines(other))
+    assert text_structure(program_parts(one)) == text_structure(program_parts(other))
 
 
 def run_of(folder: Path, copies: list[bytes]) -> Path:

@@ -43,17 +43,17 @@ def structures(programs: Sequence[ProgramFile]) -> list[str]:
     for program in programs:
         key = hashlib.sha256(program.hlo_proto).hexdigest()
         if key not in by_bytes:
-            by_bytes[key] = program.structure or text_structure(program.lines()) or key[:16]
+            by_bytes[key] = program.structure or text_structure(program.parts()) or key[:16]
         found.append(by_bytes[key])
     return found
 
 
-def text_structure(lines: Iterable[str]) -> str:
-    """The digest of one program, from the lines of its text; empty without any."""
+def text_structure(parts: Iterable[str]) -> str:
+    """The digest of one program, from its text in parts of whole lines; empty without any."""
     digest = None
-    for line in lines:
+    for part in parts:
         digest = digest or hashlib.sha256()
-        digest.update(_VARYING.sub("", line).encode("utf-8", "replace"))
+        digest.update(_VARYING.sub("", part).encode("utf-8", "replace"))
     return digest.hexdigest()[:16] if digest is not None else ""
 
 
