@@ -150,9 +150,10 @@ def program_facts(
     costs: dict[int, Mapping[str, Cost]] = {}
     lines: dict[int, Mapping[str, Provenance]] = {}
     remembered: dict[int, _Known] = {}
-    twins: dict[bytes, int] = {}
+    twins: dict[int, int] = {}
     for key, program in programs.items():
-        twin = twins.setdefault(capture.programs[key].hlo_proto, key)
+        # A module that is stored under several ids was parsed once.
+        twin = twins.setdefault(id(program.instructions), key)
         if twin != key:
             schedules[key] = replace(schedules[twin], program_id=key)
             costs[key], lines[key] = costs[twin], lines[twin]

@@ -185,9 +185,8 @@ def _read_part(
     data: bytes, starts: I64, ends: I64, opcodes: dict[bytes, int]
 ) -> InstructionColumns:
     """Columns of messages that are walked together; `opcodes` has a number for each new one."""
-    base, end = (int(starts[0]), int(ends[-1])) if len(starts) else (0, 0)
-    block = Block(data, base, end)
-    fields = _Fields(block, starts - base, ends - base)
+    fields = _Fields(data, starts, ends)
+    base = fields.block.base
     codes = [opcodes[text] for text in fields.texts(_OPCODE)]
     before = fields.end[: _METADATA + 1].max(axis=0)
     more = fields.end[:_ID].max(axis=0)
@@ -219,17 +218,21 @@ def _decoded(texts: Sequence[bytes]) -> list[str]:
 
 
 class _Fields:
-    """Where each field of each message lies in a block, by its number.
+    """Where each field of each message lies, by its number.
 
     Attributes:
-        starts, ends: The messages.
+        block: The bytes from the first message to the end of the last.
+        starts, ends: The messages, as places in the block.
         start, end: Shape (fields, messages): content of each field up to the called computations;
             0 where it is missing, but for the number 0, which ends where the message begins.
         id: Their ids.
     """
 
-    def __init__(self, block: Block, starts: I64, ends: I64):
-        self.block, self.starts, self.ends = block, starts, ends
+    def __init__(self, data: bytes, starts: I64, ends: I64):
+        base, end = (int(starts[0]), int(ends[-1])) if len(starts) else (0, 0)
+        block = Block(data, base, end)
+        starts, ends = starts - base, ends - base
+        self._data, self.block, self.starts, self.ends = data, block, starts, ends
         self.start = np.zeros((_CALLED + 2, len(starts)), np.int64)
         self.end = np.zeros((_CALLED + 2, len(starts)), np.int64)
         self.id = np.zeros(len(starts), np.int64)
@@ -246,14 +249,16 @@ class _Fields:
             ids = step.at(_ID, VARINT)
             self.id[step.rows[ids]] = step.value[ids].view(np.int64)
         self.end[0] = starts
-        self._bytes = block.data.tobytes()
         self._ended = np.flatnonzero(block.data[: block.size] < _GOES_ON)
 
     def texts(self, number: int) -> list[bytes]:
         """Bytes of a field of all messages."""
-        data = self._bytes
-        spans = zip(self.start[number].tolist(), self.end[number].tolist(), strict=True)
-        return [data[start:end] for start, end in spans]
+        base = self.block.base
+        starts, ends = self.start[number] + base, self.end[number] + base
+        return [
+            self._data[start:end]
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
 
     def numbers(self, number: int) -> Lists:
         """Values of a packed field of all messages."""

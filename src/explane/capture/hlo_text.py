@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from explane.capture._proto import hlo_pb2
 from explane.capture.hlo_columns import Spans
@@ -30,6 +31,9 @@ from explane.capture.shape import shape_of_bytes
 _CALL_WORDS: Final = {"fusion": ("calls",), "while": ("condition", "body"), "call": ("to_apply",)}
 _AT_ONCE: Final = 1 << 13
 """Instructions whose columns are looked up together."""
+
+_SCHEDULING_NAME: Final = b"\x82\x01"
+"""Tag of OpMetadata.scheduling_name."""
 
 _MOST_KEPT: Final = 1 << 14
 _LONGEST_KEPT: Final = 1 << 11
@@ -144,7 +148,7 @@ class _Text:
             yield (
                 f"%{self.names[row]} = {self.shapes.get(shape) or self._shape(shape)} "
                 f"{self.opcodes[code]}({inside}){common.before_calls}{calls}"
-                f"{common.after_calls}{self._metadata(metadata)}{common.backend_config}"
+                f"{common.after_calls}{self._metadata_of(metadata)}{common.backend_config}"
             )
 
     def _bytes(self, spans: Spans, rows: I64) -> list[bytes]:
@@ -165,7 +169,14 @@ class _Text:
         _keep(self.shapes, data, text)
         return text
 
-    def _metadata(self, data: bytes) -> str:
+    def _metadata_of(self, data: bytes) -> str:
+        # The name comes last and makes all metadata differ; it is not printed.
+        before, mark, name = data.rpartition(_SCHEDULING_NAME)
+        if mark and name and name[0] == len(name) - 1:
+            known = self.metadata.get(before)
+            if known is not None:
+                return known
+            data = before if _is_metadata(before) else data
         known = self.metadata.get(data)
         if known is None:
             parts = _metadata(self.program, hlo_pb2.OpMetadata.FromString(data))
@@ -188,6 +199,15 @@ def _shown(names: Sequence[str]) -> Sequence[str]:
     whole = "".join(names)
     plain = whole.isprintable() and " " not in whole and "" not in names
     return names if plain else [_name(name) for name in names]
+
+
+def _is_metadata(data: bytes) -> bool:
+    """False where what looks like the tag of another field was part of one."""
+    try:
+        hlo_pb2.OpMetadata.FromString(data)
+    except DecodeError:
+        return False
+    return True
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
