@@ -27,20 +27,20 @@ def text_column(name: str, codes: I32 | I64, strings: Sequence[str]) -> pl.Serie
 
 
 def coded_column(name: str, codes: I32 | I64 | U8, strings: Sequence[str | None]) -> pl.Series:
-    """A categorical column from codes into a pool; a negative code gives null.
+    """A categorical column from codes into a pool; -1 gives null.
 
     Args:
         name: Name of the column.
-        codes: Shape (n,), index into `strings` or negative.
+        codes: Shape (n,), index into `strings` or -1.
         strings: The pool; only texts that occur become categories.
     """
-    place = np.where(codes < 0, len(strings), codes).astype(np.uint32)
     used = np.zeros(len(strings) + 1, dtype=np.bool_)
-    used[place] = True
+    used[codes] = True  # a missing code marks the place behind the last text
     kept = np.flatnonzero(used)
     pool = [strings[code] if code < len(strings) else None for code in kept.tolist()]
-    among_kept = (np.cumsum(used, dtype=np.uint32) - 1).astype(np.uint32)
-    return pl.Series(name, pool, dtype=pl.String).cast(pl.Categorical).gather(among_kept[place])
+    among_kept = np.cumsum(used, dtype=np.uint32)
+    among_kept -= 1
+    return pl.Series(name, pool, dtype=pl.String).cast(pl.Categorical).gather(among_kept[codes])
 
 
 def same_text(name: str, text: str, n_rows: int) -> pl.Series:

@@ -180,47 +180,34 @@ def launch_rows(
     latency = latency or launch_latency(capture, join)
     kernels, launches, texts = capture.kernels, capture.launches, capture.strings
     launch = join.kernel_launch
-    has = launch >= 0
     words = [kind.word for kind in Kind]
-    times = {
-        "launch_start_ps": np.append(launches.start_ps, 0)[launch],
-        "launch_duration_ps": np.append(launches.duration_ps, 0)[launch],
-        "t_l_ps": latency.t_l_ps,
-        "call_ps": latency.call_ps,
-        "floor_ps": latency.floor_ps,
-        "queue_ps": latency.queue_ps,
-    }
-    known = {name: has if name.startswith("launch") else latency.has_launch for name in times}
-    shown = {
-        name: pl.Series(name, v).set(pl.Series(~known[name]), None) for name, v in times.items()
-    }
     threads = [thread.name for thread in capture.threads]
-    thread = np.append(launches.thread, -1)[launch]
+    without, unknown = pl.Series(launch < 0), pl.Series(~latency.has_launch)
+    called = np.append(launches.start_ps, 0), np.append(launches.duration_ps, 0)
+    # One column after the other: what making one of them takes is freed before the next.
     return pl.DataFrame(
-        {
-            "host": same_text("host", capture.host, len(kernels)),
-            "device": kernels.device,
-            "stream": kernels.stream,
-            "step": id_column("step", steps.kernel_step),
-            "kernel": coded_column("kernel", kernels.name, texts),
-            "kind": coded_column("kind", kernels.kind, words),
-            "start_ps": kernels.start_ps,
-            "duration_ps": kernels.duration_ps,
-            "correlation_id": id_column("correlation_id", kernels.correlation_id),
-            "launch_start_ps": shown["launch_start_ps"],
-            "launch_duration_ps": shown["launch_duration_ps"],
-            "launch_thread": coded_column("launch_thread", thread, threads),
-            "launch_name": coded_column(
-                "launch_name", np.append(launches.name, -1)[launch], texts
-            ),
-            "t_l_ps": shown["t_l_ps"],
-            "call_ps": shown["call_ps"],
-            "floor_ps": shown["floor_ps"],
-            "queue_ps": shown["queue_ps"],
-            "first_of_launch": latency.first,
-            "in_graph": join.in_graph,
-            "time_ok": kernels.time_ok,
-        }
+        [
+            same_text("host", capture.host, len(kernels)),
+            pl.Series("device", kernels.device),
+            pl.Series("stream", kernels.stream),
+            id_column("step", steps.kernel_step),
+            coded_column("kernel", kernels.name, texts),
+            coded_column("kind", kernels.kind, words),
+            pl.Series("start_ps", kernels.start_ps),
+            pl.Series("duration_ps", kernels.duration_ps),
+            id_column("correlation_id", kernels.correlation_id),
+            pl.Series("launch_start_ps", called[0][launch]).set(without, None),
+            pl.Series("launch_duration_ps", called[1][launch]).set(without, None),
+            coded_column("launch_thread", np.append(launches.thread, -1)[launch], threads),
+            coded_column("launch_name", np.append(launches.name, -1)[launch], texts),
+            pl.Series("t_l_ps", latency.t_l_ps).set(unknown, None),
+            pl.Series("call_ps", latency.call_ps).set(unknown, None),
+            pl.Series("floor_ps", latency.floor_ps).set(unknown, None),
+            pl.Series("queue_ps", latency.queue_ps).set(unknown, None),
+            pl.Series("first_of_launch", latency.first),
+            pl.Series("in_graph", join.in_graph),
+            pl.Series("time_ok", kernels.time_ok),
+        ]
     )
 
 
