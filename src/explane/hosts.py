@@ -79,17 +79,30 @@ def verdict_only(
     rows: bool = True,
 ) -> HostResult:
     """The verdict on one process, without its programs; with `rows` the table of that name too."""
-    record = _read(files, ReadOptions(short_events=False, programs=False, labels=False), progress)
-    return HostResult(investigate_verdict(record, progress, rows), identify(record))
+    options = ReadOptions(short_events=False, programs=False, labels=False)
+    load = _Reading(files, options, progress)
+    return HostResult(investigate_verdict(load, progress, rows), load.identity)
 
 
 def attribution_only(
     files: HostFiles, options: Options, progress: Progress, memory: KnownPrograms | None = None
 ) -> HostResult:
     """The attribution of one process; the arguments are those of `full`."""
-    record = _read(files, ReadOptions(short_events=False), progress)
-    found = investigate_attribution(record, options, progress, memory)
-    return HostResult(found, identify(record))
+    load = _Reading(files, ReadOptions(short_events=False), progress)
+    return HostResult(investigate_attribution(load, options, progress, memory), load.identity)
+
+
+class _Reading:
+    """Reads a process's files when it is called, and remembers the identity of what it read."""
+
+    def __init__(self, files: HostFiles, options: ReadOptions, progress: Progress):
+        self._read = partial(_read, files, options, progress)
+        self.identity: HostIdentity
+
+    def __call__(self) -> HostCapture:
+        record = self._read()
+        self.identity = identify(record)
+        return record
 
 
 def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:

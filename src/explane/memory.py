@@ -10,11 +10,13 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from explane.progress import Progress
 
 Result = TypeVar("Result")
+
+_MANY: Final = 1 << 18
 
 
 @contextmanager
@@ -25,9 +27,15 @@ def lean_stage(progress: Progress, name: str) -> Iterator[None]:
         give_back()
 
 
-def freed(result: Result) -> Result:
-    """Hands a result on when what was freed while it was made is given back."""
-    give_back()
+def freed(result: Result, n_rows: int = _MANY) -> Result:
+    """Hands a result on when what was freed while it was made is given back.
+
+    Args:
+        result: The result.
+        n_rows: Rows of what it was made of; of few there is nothing to give back.
+    """
+    if n_rows >= _MANY:
+        give_back()
     return result
 
 

@@ -178,7 +178,22 @@ def _swept(
         group, time, covers = _edges(part)
         pieces = [_pieces(group, time, wanted) for wanted in choose(covers)]
         found.append(pieces)
-    return [union(concatenate(pieces)) for pieces in zip(*found, strict=True)]
+    return [_joined(pieces) for pieces in zip(*found, strict=True)]
+
+
+def _joined(pieces: Sequence[Intervals]) -> Intervals:
+    """Unions of one slice of time after the other as one; what touches at a cut is joined."""
+    kept: list[Intervals] = []
+    for piece in pieces:
+        if not len(piece):
+            continue
+        last = kept[-1] if kept else None
+        if last and last.group[-1] == piece.group[0] and last.end_ps[-1] == piece.start_ps[0]:
+            start = piece.start_ps.copy()
+            start[0] = last.start_ps[-1]
+            kept[-1], piece = last.take(slice(-1)), replace(piece, start_ps=start)
+        kept.append(piece)
+    return concatenate(kept)
 
 
 def _slices(unions: list[Intervals]) -> Iterator[list[Intervals]]:

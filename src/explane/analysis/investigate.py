@@ -9,7 +9,7 @@ HostCapture ─┬─ launches, steps, budgets, idle, SKIP, verdict
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -39,11 +39,12 @@ from explane.analysis.trust.replay_checks import replay_checks
 from explane.analysis.trust.trust import TrustInputs, new_capture_table, trust_items, trust_table
 from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.idle import idle_gaps
+from explane.analysis.verdict.latency import Latency
 from explane.analysis.verdict.skip import launch_rows, skip_metrics
 from explane.analysis.verdict.verdict import Expected, find_verdict
 from explane.capture.model import MISSING, Capture, HostCapture
 from explane.capture.program import Program
-from explane.memory import freed, lean_stage
+from explane.memory import freed, give_back, lean_stage
 from explane.options import Options
 from explane.progress import NULL, Progress
 
@@ -99,14 +100,20 @@ def investigate_host(
     with lean_stage(progress, "attribution"):
         attribution = attribute(capture, programs, chosen.programs, facts.schedules)
         record = with_refined_kinds(record, programs, attribution)
-    with lean_stage(progress, "verdict"):
+    with lean_stage(progress, "launches, steps"):
         base = _base(record)
-        tables = _verdict_tables(base, expected_of(capture, programs))
-    with lean_stage(progress, "lines, self-check"):
-        tables |= _attribution_tables(record.main, base.steps, facts, attribution)
-        tables["rows"] = tables["rows"].with_columns(tables["kernels"].select(_IN_BOTH))
-    for stem in ("kernels", "rows"):
-        told(stem, tables[stem])
+    with lean_stage(progress, "kernels, self-check"):
+        tables = _how_tables(record.main, facts, attribution)
+        tables["kernels"] = _kernels(record.main, base.steps, facts, attribution)
+    told("kernels", tables["kernels"])
+    with lean_stage(progress, "verdict"):
+        found, latency = _verdict_tables(base, expected_of(capture, programs))
+        rows = freed(launch_rows(record.main, base.join, base.steps, latency))
+        tables |= found | {"rows": rows.with_columns(tables["kernels"].select(_IN_BOTH))}
+        del rows, latency
+    told("rows", tables["rows"])
+    with lean_stage(progress, "operations, lines"):
+        tables |= _sum_tables(tables["kernels"])
     with lean_stage(progress, "collectives, critical path, roofline"):
         gpu, found = _step_tables(base, facts, attribution, tables["kernels"], chosen)
         tables |= found
@@ -122,31 +129,41 @@ def investigate_host(
     )
 
 
-def investigate_verdict(
-    record: HostCapture, progress: Progress = NULL, rows: bool = True
-) -> Investigation:
+Load = Callable[[], HostCapture]
+"""Reads a process's capture. What makes few tables of it takes this in place of a capture, so that
+nobody else holds the parts that are done with."""
+
+
+def investigate_verdict(load: Load, progress: Progress = NULL, rows: bool = True) -> Investigation:
     """Step 1 alone: launches, steps, budgets, idle gaps, SKIP metrics and the verdict.
 
     Args:
-        record: One process's capture.
+        load: Reads one process's capture.
         progress: Told what is being done.
         rows: Whether the table with a row per kernel is wanted.
     """
-    capture = record.main
+    record = load()
     with lean_stage(progress, "verdict"):
-        tables = _verdict_tables(_base(record), rows=rows)
+        base = _base(record)
+        tables, latency = _verdict_tables(base)
+        join, steps = base.join, base.steps
+        del base
+        record = record.without_host_events()  # nothing else asks for them
+        if rows:
+            give_back()
+            tables["rows"] = launch_rows(record.main, join, steps, latency)
     return Investigation(
         hosts=(host_facts(record),),
         tables=tables,
         sources=(),
         not_analysed=(),
         programs=(),
-        partial=capture.partial or bool(record.xplane_problem),
+        partial=record.main.partial or bool(record.xplane_problem),
     )
 
 
 def investigate_attribution(
-    record: HostCapture,
+    load: Load,
     options: Options | None = None,
     progress: Progress = NULL,
     memory: KnownPrograms | None = None,
@@ -154,27 +171,36 @@ def investigate_attribution(
     """Step 4 alone: kernels to instructions and lines, with the self-check.
 
     Args:
-        record: One process's capture.
+        load: Reads one process's capture.
         options: Choices; None for the defaults.
         progress: Told what is being done.
         memory: As for `investigate_host`.
     """
-    chosen, capture = options or Options(), record.main
+    chosen, record = options or Options(), load()
+    with lean_stage(progress, "launches, steps"):
+        steps = find_steps(record.main)
+        record = record.without_host_events()  # nothing else asks for them
     with lean_stage(progress, "programs"):
-        programs, broken = read_programs(capture)
+        programs, broken = read_programs(record.main)
         facts = program_facts(programs, chosen.user_re, memory)
     with lean_stage(progress, "attribution"):
-        attribution = attribute(capture, programs, chosen.programs, facts.schedules)
-        refined = with_refined_kinds(record, programs, attribution).main
-        tables = _attribution_tables(refined, find_steps(refined), facts, attribution)
-    return Investigation(
+        attribution = attribute(record.main, programs, chosen.programs, facts.schedules)
+        record = with_refined_kinds(record, programs, attribution)
+        tables = _how_tables(record.main, facts, attribution)
+        record = record.without_launches()  # nor for these from here on
+    with lean_stage(progress, "kernels"):
+        tables["kernels"] = _kernels(record.main, steps, facts, attribution)
+    result = Investigation(
         hosts=(host_facts(record),),
         tables=tables,
         sources=(),
         not_analysed=tuple(_broken_programs(broken)),
-        programs=facts.files(capture),
-        partial=capture.partial or bool(record.xplane_problem),
+        programs=facts.files(record.main),
+        partial=record.main.partial or bool(record.xplane_problem),
     )
+    del record, steps, attribution  # a third of the memory that sums over kernels would add to
+    with lean_stage(progress, "operations, lines"):
+        return replace(result, tables=tables | _sum_tables(freed(tables["kernels"])))
 
 
 def merge(investigations: Sequence[Investigation]) -> Investigation:
@@ -205,14 +231,14 @@ def _base(record: HostCapture) -> _Base:
 
 
 def _verdict_tables(
-    base: _Base, expected: Expected | None = None, *, rows: bool = True
-) -> dict[str, pl.DataFrame]:
-    """Steps, streams, devices, idle, SKIP, the verdict and, last since it is large, rows."""
+    base: _Base, expected: Expected | None = None
+) -> tuple[dict[str, pl.DataFrame], Latency]:
+    """Steps, streams, devices, idle, SKIP and the verdict; what rows need beside them."""
     capture = base.record.main
+    skip = freed(skip_metrics(capture, base.join, base.steps))  # first: it needs most memory
     idle = freed(idle_gaps(capture, base.join, base.steps, base.budgets))
-    skip = freed(skip_metrics(capture, base.join, base.steps))
     verdict = find_verdict(base.record, base.join, base.steps, base.budgets, idle, expected)
-    tables = {
+    tables: dict[str, pl.DataFrame] = {
         "steps": base.steps.table,
         "streams": base.budgets.table,
         "devices": base.budgets.devices,
@@ -224,29 +250,32 @@ def _verdict_tables(
         "verdict": verdict.table,
         "verdict_parts": verdict.parts_table,
     }
-    if rows:
-        tables["rows"] = launch_rows(capture, base.join, base.steps, skip.latency)
-    return tables
+    return tables, skip.latency
 
 
-def _attribution_tables(
-    capture: Capture,
-    steps: Steps,
-    facts: ProgramFacts,
-    attribution: Attribution,
+def _how_tables(
+    capture: Capture, facts: ProgramFacts, attribution: Attribution
 ) -> dict[str, pl.DataFrame]:
-    """Kernels, ops, lines, how and the self-check."""
-    sources = op_sources(attribution, facts.programs, facts.lines)
-    kernels = kernel_table(capture.host, capture, attribution, sources, steps.kernel_step)
-    checked = selfcheck(capture, facts.programs, attribution, facts.schedules).table
-    how = attribution.how(capture.kernels)
+    """How kernels were attributed, and how often that comes back right where it is known."""
+    checked = freed(selfcheck(capture, facts.programs, attribution, facts.schedules)).table
+    how = freed(attribution.how(capture.kernels))
     return {
-        "kernels": kernels,
-        "ops": op_table(kernels),
-        "lines": line_table(kernels),
         "how": _with_host(how, capture.host),
         "selfcheck": _with_host(checked, capture.host),
     }
+
+
+def _kernels(
+    capture: Capture, steps: Steps, facts: ProgramFacts, attribution: Attribution
+) -> pl.DataFrame:
+    """Every kernel with its instruction and line."""
+    sources = op_sources(attribution, facts.programs, facts.lines)
+    return kernel_table(capture.host, capture, attribution, sources, steps.kernel_step)
+
+
+def _sum_tables(kernels: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Kernel time by instruction and by Python line."""
+    return {"ops": freed(op_table(kernels)), "lines": line_table(kernels)}
 
 
 def _step_tables(

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explane.capture.model import I32, I64, Capture, HostCapture, Note, NoteKind
+from explane.capture.model import Capture, HostCapture, Note, NoteKind
 from explane.units import PS_PER_NS, format_ps
 
-_FIELDS = 5
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""Odd and without a pattern: 2**64 over the golden ratio."""
+
 _FEW = 4
 """Events that are looked up first: captures that differ are told apart by these."""
 
@@ -30,8 +32,8 @@ class HostIdentity:
         machine: Stored host name; the label when none is stored.
         ordinals: Ordinals of its GPU planes.
         window_ns: Wall-clock start and stop of the session; None when the file has none.
-        kernels: Device, start, length, correlation id and checksum of the name of every GPU event;
-            shape (n, 5).
+        kernels: A checksum of device, start, length, correlation id and name of every GPU event;
+            shape (n,).
     """
 
     host: str
@@ -39,28 +41,34 @@ class HostIdentity:
     machine: str
     ordinals: tuple[int, ...]
     window_ns: tuple[int, int] | None
-    kernels: I64
+    kernels: npt.NDArray[np.uint64]
 
 
 def identify(record: HostCapture) -> HostIdentity:
     """The identity of one process's capture."""
     capture = record.main
-    kernels = capture.kernels
-    sums = [zlib.crc32(text.encode("utf-8", "replace")) for text in capture.strings]
-    names = np.array([*sums, 0], dtype=np.int64)[kernels.name]
-    times = (kernels.start_ps, kernels.duration_ps)
-    columns: tuple[I32 | I64, ...] = (kernels.device, *times, kernels.correlation_id, names)
-    records = np.empty((len(kernels), len(columns)), dtype=np.int64)
-    for place, column in enumerate(columns):
-        records[:, place] = column
     return HostIdentity(
         host=capture.host,
         source=capture.source,
         machine=str(capture.session.get("hostname", capture.host)),
         ordinals=tuple(device.ordinal for device in capture.devices),
         window_ns=_window_ns(capture),
-        kernels=records,
+        kernels=_checksums(capture),
     )
+
+
+def _checksums(capture: Capture) -> npt.NDArray[np.uint64]:
+    """One number per GPU event: a polynomial in its fields, so that no two events share one."""
+    kernels = capture.kernels
+    names = [zlib.crc32(text.encode("utf-8", "replace")) for text in capture.strings]
+    of_name = np.array([*names, 0], dtype=np.int64)
+    sums = kernels.start_ps.astype(np.uint64)
+    for column in (kernels.duration_ps, kernels.correlation_id, kernels.device):
+        sums *= _FACTOR
+        sums += column.astype(np.uint64)
+    sums *= _FACTOR
+    sums += of_name[kernels.name].astype(np.uint64)
+    return sums
 
 
 def _window_ns(capture: Capture) -> tuple[int, int] | None:
@@ -98,14 +106,9 @@ def _holds(full: HostIdentity, small: HostIdentity) -> bool:
     if not len(small.kernels):
         return False
     some = small.kernels[:: max(len(small.kernels) // _FEW, 1)][:_FEW]
-    if not all((full.kernels == row).all(axis=1).any() for row in some):
+    if not all((full.kernels == event).any() for event in some):
         return False
-    return bool(np.isin(_records(small.kernels), _records(full.kernels)).all())
-
-
-def _records(kernels: I64) -> npt.NDArray[np.void]:
-    """The rows of a table as one column of records."""
-    return np.ascontiguousarray(kernels).view([("", np.int64)] * _FIELDS).ravel()
+    return bool(np.isin(small.kernels, full.kernels).all())
 
 
 def host_notes(hosts: Sequence[HostIdentity]) -> tuple[Note, ...]:

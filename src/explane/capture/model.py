@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -263,6 +263,16 @@ class HostCapture:
 
     def without_host_events(self) -> HostCapture:
         """The same without host events other than launches, to free the memory that they take."""
-        events = self.main.host_events
-        none = HostEvents(*(getattr(events, column.name)[:0].copy() for column in fields(events)))
-        return replace(self, main=replace(self.main, host_events=none))
+        return replace(self, main=replace(self.main, host_events=_emptied(self.main.host_events)))
+
+    def without_launches(self) -> HostCapture:
+        """The same without launches, to free the memory that they take."""
+        return replace(self, main=replace(self.main, launches=_emptied(self.main.launches)))
+
+
+_Table = TypeVar("_Table", HostEvents, Launches)
+
+
+def _emptied(table: _Table) -> _Table:
+    columns = {column.name: getattr(table, column.name)[:0].copy() for column in fields(table)}
+    return type(table)(**columns)

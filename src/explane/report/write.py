@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
 import orjson
 import polars as pl
@@ -160,19 +161,22 @@ def write_verdict(
         rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         folder.write_bytes("skip.json", orjson.dumps(rows, option=style))
-        lines = verdict_summary(investigation)
+        lines = verdict_summary(investigation, tables)
         writer.finished(places)
     return lines
 
 
-def verdict_summary(investigation: Investigation) -> tuple[str, ...]:
+def verdict_summary(
+    investigation: Investigation, known: Mapping[str, pl.DataFrame] = MappingProxyType({})
+) -> tuple[str, ...]:
     """The verdict and its cause as lines for a terminal.
 
     Args:
         investigation: Results of the verdict, at least.
+        known: Those of its tables that are in their written form already.
     """
     tables = {**investigation.tables, **fact_tables(investigation)}
-    book = ClaimBook({stem: written(frame) for stem, frame in tables.items()})
+    book = ClaimBook({s: known[s] if s in known else written(tables[s]) for s in tables})
     return plain_lines(verdict_blocks(book))
 
 

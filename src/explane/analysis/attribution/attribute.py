@@ -23,6 +23,7 @@ from explane.analysis.attribution.types import Facts
 from explane.analysis.distinct import distinct
 from explane.capture.model import I32, Capture
 from explane.capture.program import Program
+from explane.memory import give_back
 
 
 def attribute(
@@ -49,6 +50,7 @@ def attribute(
     facts = Facts(capture, labels, groups, owners.loose)
     builder = _Builder(capture, labels, groups, owners)
     builder.take_labels(only)
+    give_back()
     for program_id in sorted(schedules):
         wanted = not only or program_id in only
         rows = groups.order[owners.program[groups.order] == program_id]

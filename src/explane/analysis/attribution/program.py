@@ -21,6 +21,7 @@ from explane.analysis.attribution.votes import agree_on_labels, agree_on_nodes
 from explane.analysis.attribution.windows import ProgramKernels, place
 from explane.analysis.distinct import Ints
 from explane.capture.growing import pick
+from explane.memory import freed
 
 _SHIFT: Final = 32
 
@@ -57,7 +58,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
         rows: The program's kernels by device, launch and start.
     """
     table, labels, groups = facts.capture.kernels, facts.labels, facts.groups
-    types = kernel_types(facts, schedule, rows)
+    types = freed(kernel_types(facts, schedule, rows), len(rows))
     scores = score_types(schedule, types.types)
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(
@@ -73,11 +74,13 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     )
     timing = Timing(table.start_ps[rows], table.duration_ps[rows])
     settled = settle(schedule, scores, kernels, place(schedule, scores, kernels), timing)
+    settled = freed(settled, len(rows))
     by_node, moved = agree_on_nodes(kernels, pick(table.graph_id, rows), settled.position)
     alias = np.where(labels.kind[rows] == LabelKind.ALIAS, labels.name[rows], np.int32(-1))
     position = agree_on_labels(alias, by_node)
     step = _step_places(settled, kernels.group, position)
     runs = count_runs(schedule, kernels, step, settled.frames.of_kernel >= 0)
+    runs = freed(runs, len(rows))
     match, reason = _classes(labels, rows, kernels, settled, position, moved)
     return ProgramAnswer(
         position,

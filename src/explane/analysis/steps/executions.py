@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from explane.analysis.distinct import Ints, ranks
+from explane.analysis.distinct import Ints, all_or_some, ranks
 from explane.analysis.intervals import intervals, running_end
 from explane.analysis.steps.guess import StepGuess, launch_moments
 from explane.analysis.steps.host_events import names_like, thread_bounds
@@ -143,10 +143,10 @@ def execute_events_of_kernels(capture: Capture, join: LaunchJoin, wanted: Bools)
     first, last = thread_bounds(capture)
     for thread in np.unique(join.home_thread).tolist():
         rows = np.flatnonzero(wanted[first[thread] : last[thread]]) + int(first[thread])
-        here = np.flatnonzero(join.home_thread == thread)
+        here = all_or_some(join.home_thread == thread)
         start = events.start_ps[rows]
         found = innermost(start, start + events.duration_ps[rows], launches.start_ps[here])
-        of_launch[here[found >= 0]] = rows[found[found >= 0]]
+        of_launch[here] = np.append(rows, -1)[found]
     result = np.full(len(capture.kernels), -1, dtype=np.int32)
     joined = join.kernel_launch >= 0
     result[joined] = of_launch[join.kernel_launch[joined]]

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from explane.analysis.intervals import Intervals
-from explane.capture.model import I64
+from explane.capture.model import I32, I64
 
 _BLOCK: Final = 1 << 18
 """Events or moments that are worked on at once: there may be millions."""
@@ -42,7 +42,7 @@ def innermost(
     moment_ps: I64,
     windows: Intervals | None = None,
     least_ratio: float = 0.5,
-) -> I64:
+) -> I32:
     """The innermost event that contains each moment and covers enough of its window.
 
     Args:
@@ -57,8 +57,9 @@ def innermost(
     Returns:
         Shape (m,): row of the event, or -1.
     """
-    found = np.full(len(moment_ps), -1, dtype=np.int64)
-    rows = _containing_any(start_ps, end_ps, np.sort(moment_ps))
+    found = np.full(len(moment_ps), -1, dtype=np.int32)
+    in_order = bool((moment_ps[1:] >= moment_ps[:-1]).all())
+    rows = _containing_any(start_ps, end_ps, moment_ps if in_order else np.sort(moment_ps))
     if not len(rows):
         return found
     rows = rows[np.lexsort((-end_ps[rows], start_ps[rows]))]

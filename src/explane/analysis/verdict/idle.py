@@ -34,6 +34,7 @@ from explane.analysis.verdict.budget import Budgets, stream_budgets
 from explane.analysis.verdict.host_causes import host_events_of
 from explane.analysis.verdict.idle_causes import CAUSES, HOST_LATE, Gap, causes_of, gaps_of
 from explane.capture.model import I32, U8, Bools, Capture
+from explane.memory import freed
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def idle_gaps(
     steps = steps or find_steps(capture, join)
     budgets = budgets or stream_budgets(capture)
     gaps = gaps_of(capture, join, budgets.critical_stream)
-    cause, waited_for = causes_of(capture, gaps)
+    cause, waited_for = freed(causes_of(capture, gaps), len(capture.kernels))
     late = cause == HOST_LATE
     host_event = np.full(len(gaps), -1, dtype=np.int32)
     host_event[late] = host_events_of(capture, join, gaps.launch[late], gaps.start_ps[late])

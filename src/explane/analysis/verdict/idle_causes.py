@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from explane.analysis.intervals import intervals, running_end
+from explane.analysis.intervals import Intervals, running_end
 from explane.analysis.steps.launches import LaunchJoin
+from explane.capture.assemble import sort_order
 from explane.capture.model import I32, I64, U8, Bools, Capture, Kind
 from explane.units import PS_PER_US
 
@@ -80,10 +81,13 @@ def gaps_of(capture: Capture, join: LaunchJoin, streams: dict[int, int]) -> Gap:
     chosen = np.zeros(len(kernels), dtype=bool)
     for device, stream in streams.items():
         chosen |= (kernels.device == device) & (kernels.stream == stream)
-    rows = np.flatnonzero(chosen & kernels.time_ok)
+    rows = np.flatnonzero(chosen & kernels.time_ok).astype(np.int32)
+    start = kernels.start_ps[rows]
+    parts = Intervals(kernels.device[rows], start, start + kernels.duration_ps[rows])
     # At equal starts the longest first: an empty kernel never stands behind a gap that isn't.
-    rows = rows[np.lexsort((-kernels.end_ps[rows], kernels.start_ps[rows], kernels.device[rows]))]
-    parts = intervals(kernels.start_ps[rows], kernels.end_ps[rows], kernels.device[rows])
+    order = sort_order(parts.group, parts.start_ps, descending=parts.end_ps)
+    if order is not None:
+        rows, parts = rows[order], parts.take(order)
     reach = running_end(parts)
     opened = (parts.group[1:] == parts.group[:-1]) & (parts.start_ps[1:] > reach[:-1])
     place = np.flatnonzero(opened)
@@ -96,8 +100,8 @@ def gaps_of(capture: Capture, join: LaunchJoin, streams: dict[int, int]) -> Gap:
     host_ps = np.clip(call_start - start, 0, end - start)
     call_ps = np.maximum(np.minimum(call_end, end) - np.maximum(call_start, start), 0)
     return Gap(
-        before=rows[place].astype(np.int32),
-        after=rows[place + 1].astype(np.int32),
+        before=rows[place],
+        after=rows[place + 1],
         start_ps=start,
         end_ps=end,
         launch=launch,

@@ -183,7 +183,6 @@ def launch_rows(
     words = [kind.word for kind in Kind]
     threads = [thread.name for thread in capture.threads]
     without, unknown = pl.Series(launch < 0), pl.Series(~latency.has_launch)
-    called = np.append(launches.start_ps, 0), np.append(launches.duration_ps, 0)
     # One column after the other: what making one of them takes is freed before the next.
     return pl.DataFrame(
         [
@@ -196,8 +195,12 @@ def launch_rows(
             pl.Series("start_ps", kernels.start_ps),
             pl.Series("duration_ps", kernels.duration_ps),
             id_column("correlation_id", kernels.correlation_id),
-            pl.Series("launch_start_ps", called[0][launch]).set(without, None),
-            pl.Series("launch_duration_ps", called[1][launch]).set(without, None),
+            pl.Series("launch_start_ps", np.append(launches.start_ps, 0)[launch]).set(
+                without, None
+            ),
+            pl.Series("launch_duration_ps", np.append(launches.duration_ps, 0)[launch]).set(
+                without, None
+            ),
             coded_column("launch_thread", np.append(launches.thread, -1)[launch], threads),
             coded_column("launch_name", np.append(launches.name, -1)[launch], texts),
             pl.Series("t_l_ps", latency.t_l_ps).set(unknown, None),

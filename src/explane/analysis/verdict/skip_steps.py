@@ -24,6 +24,7 @@ from explane.analysis.verdict.host_causes import dispatch_thread
 from explane.analysis.verdict.latency import Latency
 from explane.capture.host_names import WAIT
 from explane.capture.model import I32, I64, Bools, Capture, HostEvents
+from explane.memory import freed
 
 _BLOCK: Final = 1 << 18
 """Host events that are worked on at once: nested events are few once they are joined."""
@@ -57,7 +58,7 @@ def step_windows(capture: Capture, join: LaunchJoin, steps: Steps) -> StepWindow
     last_end = np.full(len(steps), np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(last_end, cell[used], capture.kernels.end_ps[used])
     begin = np.minimum(steps.host_start_ps, steps.first_kernel_ps)
-    gpu_idle = _gpu_idle(capture, steps, begin, last_end)
+    gpu_idle = freed(_gpu_idle(capture, steps, begin, last_end))
     host_idle = _host_idle(capture, join, steps, begin, last_end)
     return StepWindows(last_end - begin, gpu_idle, host_idle)
 

@@ -28,6 +28,7 @@ from explane.analysis.verdict.idle import IdleGaps
 from explane.analysis.verdict.parts import PARTS, StepParts, step_parts
 from explane.analysis.verdict.peer_waits import PeerWaits, peer_waits
 from explane.capture.model import Capture, HostCapture, Kind
+from explane.memory import freed
 from explane.units import format_ps, format_ratio
 
 #: From this share of the time on a part decides the verdict.
@@ -149,7 +150,7 @@ def find_verdict(
         expected: What its programs say; None to look for collectives only.
     """
     capture = record.main if isinstance(record, HostCapture) else record
-    problems = coverage_problems(capture, join, steps)
+    problems = freed(coverage_problems(capture, join, steps))
     parts = step_parts(capture, steps, budgets.activity, idle)
     outliers = _outliers(budgets)
     if outliers:
