@@ -46,7 +46,7 @@ def pairs(folder: Path) -> Iterator[tuple[Path, Path]]:
 def scored(xplane: Path, truth: Path) -> tuple[pl.DataFrame, str]:
     """Kernels that the truth knows, with `match`, `graph` and `right`; and the self-check."""
     capture = read_xplane(xplane)
-    programs, _ = read_programs(capture)
+    programs, _ = read_programs(capture.programs)
     found = attribute(capture, programs)
     checked = selfcheck(capture, programs, found)
     kernels = pl.DataFrame(

@@ -13,7 +13,7 @@ from explane.analysis.overview import gpu_text
 from explane.analysis.verdict.verdict import Expected
 from explane.capture.classify import GROUP_COLLECTIVES
 from explane.capture.hlo import read_program
-from explane.capture.model import Capture, HostCapture
+from explane.capture.model import Capture, HostCapture, StoredProgram
 from explane.capture.program import Program
 from explane.errors import CaptureError
 
@@ -59,21 +59,24 @@ def expected_of(capture: Capture, programs: Mapping[int, Program]) -> Expected:
     return Expected(max(counts, default=0), between_devices)
 
 
-def read_programs(capture: Capture) -> tuple[dict[int, Program], dict[int, str]]:
+def read_programs(
+    stored: Mapping[int, StoredProgram],
+) -> tuple[dict[int, Program], dict[int, str]]:
     """Parsed programs by id, and the reason for each that can't be parsed.
 
-    A module that is stored under several ids is parsed once.
+    Args:
+        stored: Modules by id. One that is there under several ids is parsed once.
     """
     programs: dict[int, Program] = {}
     broken: dict[int, str] = {}
     read: dict[bytes, Program] = {}
-    for program_id, stored in capture.programs.items():
-        known = read.get(stored.hlo_proto)
+    for program_id, module in stored.items():
+        known = read.get(module.hlo_proto)
         if known is not None:
             programs[program_id] = replace(known, program_id=program_id)
             continue
         try:
-            programs[program_id] = read[stored.hlo_proto] = read_program(stored)
+            programs[program_id] = read[module.hlo_proto] = read_program(module)
         except CaptureError as error:
             broken[program_id] = error.reason
     return programs, broken

@@ -95,7 +95,7 @@ def investigate_host(
     """
     chosen, capture = options or Options(), record.main
     with lean_stage(progress, "programs"):
-        programs, broken = read_programs(capture)
+        programs, broken = read_programs(capture.programs)
         facts = program_facts(programs, chosen.user_re, memory)
     with lean_stage(progress, "attribution"):
         attribution = attribute(capture, programs, chosen.programs, facts.schedules)
@@ -181,7 +181,7 @@ def investigate_attribution(
         steps = find_steps(record.main)
         record = record.without_host_events()  # nothing else asks for them
     with lean_stage(progress, "programs"):
-        programs, broken = read_programs(record.main)
+        programs, broken = read_programs(record.main.programs)
         facts = program_facts(programs, chosen.user_re, memory)
     with lean_stage(progress, "attribution"):
         attribution = attribute(record.main, programs, chosen.programs, facts.schedules)

@@ -50,7 +50,10 @@ def program_text(program: Program) -> str:
 
 
 def program_parts(program: Program) -> Iterator[str]:
-    """The text of `program_text` in parts of some thousand whole lines."""
+    """The text of `program_text`: the header, then parts of some thousand whole lines.
+
+    Only the header tells of the program's id.
+    """
     yield _header(program) + "\n"
     yield from _Text(program).parts()
 

@@ -139,7 +139,7 @@ class Instructions(Mapping[int, Instruction]):
         payloads: Sequence[bytes],
     ):
         self.data, self.columns = data, columns
-        self.opcodes, self.computation_id = opcodes, computation_id
+        self.opcodes, self.computation_id = tuple(opcodes), computation_id
         self.payloads = payloads
         self._order = np.argsort(columns.id, kind="stable")
         self._sorted = columns.id[self._order]

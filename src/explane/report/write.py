@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 
 import orjson
@@ -181,10 +183,12 @@ def verdict_summary(
 
 
 def _write_programs(
-    programs: Iterable[ProgramFile], folder: OutputFolder, place: str
+    programs: Sequence[ProgramFile], folder: OutputFolder, place: str
 ) -> Iterable[str]:
     """Writes each HLO module once, as text and as its exact bytes; the names written."""
     seen: dict[str, bytes] = {}
+    alike = Counter(dict((p.program_id, p.hlo_proto) for p in programs).values())
+    bodies: dict[bytes, list[str]] = {}
     for program in programs:
         name = safe_file_name(f"{program.name}({program.program_id})")
         if name in seen and seen[name] != program.hlo_proto:
@@ -195,7 +199,13 @@ def _write_programs(
         folder.write_bytes(f"{place}{name}.hlo_proto.pb", program.hlo_proto)
         yield f"{place}{name}.hlo_proto.pb"
         if program.readable:
-            folder.write_parts(f"{place}{name}.hlo.txt", program.parts())
+            parts = program.parts()
+            if alike[program.hlo_proto] > 1:  # stored under several ids, which the header tells
+                header = next(parts)
+                if program.hlo_proto not in bodies:
+                    bodies[program.hlo_proto] = list(parts)
+                parts = chain([header], bodies[program.hlo_proto])
+            folder.write_parts(f"{place}{name}.hlo.txt", parts)
             yield f"{place}{name}.hlo.txt"
 
 

@@ -13,6 +13,7 @@ import pytest
 from explane import app, hosts, investigate
 from explane.analysis import program_facts as module
 from explane.analysis.attribution.schedule_walk import expected_launches
+from explane.analysis.host_facts import read_programs
 from explane.analysis.hosts.across import compare_hosts
 from explane.analysis.hosts.same_programs import text_structure
 from explane.analysis.investigate import merge
@@ -100,6 +101,20 @@ def test_equal_programs_are_worked_out_once(run: Path, calls: list[str]) -> None
 def test_a_process_alone_asks_no_memory(run: Path, calls: list[str]) -> None:
     investigate(run / "node-b.xplane.pb", Options(jobs=1))
     assert calls == ["expected_launches"]
+
+
+def test_a_module_under_several_ids_is_worked_out_once(calls: list[str]) -> None:
+    data = bundled_program(TITLE).hlo_proto
+    programs = {i: StoredProgram(i, f"jit_f({i})", bytes(bytearray(data))) for i in (5, 3)}
+    read, broken = read_programs(programs)
+    facts = module.program_facts(read)
+    assert calls == ["expected_launches"]
+    assert not broken
+    for key in programs:
+        alone = stored(data, key)
+        assert facts.schedules[key] == expected_launches(alone)
+        assert facts.programs[key].program_id == key
+        assert dict(facts.costs[key]) == dict(ProgramCosts(alone))
 
 
 def set_shape(proto: hlo_pb2.HloModuleProto) -> None:

@@ -217,6 +217,16 @@ def test_attribution_alone(tmp_path: Path) -> None:
     assert check_report(tmp_path / "attribution").problems == ()
 
 
+def test_a_module_under_several_ids_has_one_text_but_for_its_header(tmp_path: Path) -> None:
+    whole = investigation()
+    twins = tuple(replace(whole.programs[0], program_id=i) for i in (7, 8, 9))
+    with OutputFolder(tmp_path / "attribution") as folder:
+        write_attribution(replace(whole, programs=twins), folder)
+    texts = [(tmp_path / f"attribution/jit_f({i}).hlo.txt").read_text() for i in (7, 8, 9)]
+    assert texts == [program.text for program in twins]
+    assert texts[1] == texts[0].replace("program_id=7", "program_id=8") != texts[0]
+
+
 def test_verdict_alone(tmp_path: Path) -> None:
     whole = investigation()
     tables = {

@@ -7,7 +7,7 @@ votes over repeated graph nodes and labels, executions and iterations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from explane.analysis.attribution.result import Attribution, Execution, Instruct
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.schedule_walk import expected_launches
 from explane.analysis.attribution.types import Facts
-from explane.analysis.distinct import distinct
-from explane.capture.model import I32, Capture
+from explane.analysis.distinct import distinct, order_by
+from explane.capture.model import I32, I64, Capture
 from explane.capture.program import Program
 from explane.memory import give_back
 
@@ -51,14 +51,28 @@ def attribute(
     builder = _Builder(capture, labels, groups, owners)
     builder.take_labels(only)
     give_back()
-    for program_id in sorted(schedules):
+    for program_id, rows in _by_program(groups.order, owners.program):
         wanted = not only or program_id in only
-        rows = groups.order[owners.program[groups.order] == program_id]
-        if len(rows) and wanted:
+        if program_id in schedules and wanted:
             answer = solve_program(facts, schedules[program_id], rows)
             builder.take(program_id, rows, answer, schedules[program_id])
     builder.explain_rest(set(programs), only)
     return builder.build()
+
+
+def _by_program(rows: I32, program: I64) -> Iterator[tuple[int, I32]]:
+    """The rows of each program, in their order.
+
+    Args:
+        rows: Rows of the kernels table.
+        program: Program id of every kernel.
+    """
+    owner = program[rows]
+    order = order_by(owner)
+    cuts = np.flatnonzero(np.diff(owner[order])) + 1
+    for mine in np.split(order, cuts):
+        if len(mine):
+            yield int(owner[mine[0]]), rows[mine]
 
 
 def _label_places(capture: Capture, labels: Labels, schedules: Mapping[int, Schedule]) -> I32:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -98,7 +99,8 @@ def collective_inside(program: Program, instruction: Instruction) -> Instruction
     """The collective that an instruction is or wraps (async-start, call, fusion), if any."""
     if instruction.opcode.removesuffix("-start") in GROUP_COLLECTIVES:
         return instruction
-    if instruction.opcode not in ("async-start", "call", "fusion"):
+    wraps = instruction.opcode in ("async-start", "call", "fusion")
+    if not wraps or not _has_collectives(program.instructions.opcodes):
         return None
     for computation_id in instruction.called_computation_ids:
         for inner_id in program.computations[computation_id].instruction_ids:
@@ -106,6 +108,11 @@ def collective_inside(program: Program, instruction: Instruction) -> Instruction
             if inner.opcode.removesuffix("-start") in GROUP_COLLECTIVES:
                 return inner
     return None
+
+
+@lru_cache
+def _has_collectives(opcodes: tuple[str, ...]) -> bool:
+    return any(opcode.removesuffix("-start") in GROUP_COLLECTIVES for opcode in opcodes)
 
 
 def _bus_factor(opcode: str, n_group: int) -> float:

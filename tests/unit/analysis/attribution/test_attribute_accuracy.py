@@ -36,7 +36,7 @@ class Score:
 
 def score(xplane: Path, truth: Path) -> Score:
     capture = read_xplane(xplane)
-    programs, _ = read_programs(capture)
+    programs, _ = read_programs(capture.programs)
     result = attribute(capture, programs)
     kernels, names = capture.kernels, result.instruction_names()
     assert result.check(kernels) == []

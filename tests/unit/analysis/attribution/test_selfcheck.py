@@ -28,7 +28,7 @@ def made(folder: Path, graphs: Graphs) -> Made:
     scenario = Scenario(seed=4, n_steps=4, graphs=graphs)
     path = write_capture(simulate(bundled_program("minigpt_dp4_h100"), scenario), folder)
     capture = read_xplane(path)
-    programs, _ = read_programs(capture)
+    programs, _ = read_programs(capture.programs)
     return capture, programs, attribute(capture, programs)
 
 
