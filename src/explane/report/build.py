@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 
 import polars as pl
 
@@ -28,23 +27,17 @@ from explane.report.sections.swimlanes import swimlanes
 from explane.report.sections.trust import new_captures, sources, trust
 from explane.report.sections.verdict import verdict
 from explane.report.source_lines import line_texts
-from explane.report.tables import written
 
 ATTRIBUTION_TABLES = ("kernels", "ops", "lines", "how", "selfcheck")
 """Tables that are written in `attribution/`."""
 
 
-def report_tables(
-    investigation: Investigation,
-    options: Options,
-    known: Mapping[str, pl.DataFrame] = MappingProxyType({}),
-) -> dict[str, pl.DataFrame]:
-    """All tables of a report in their written form, sorted by file stem.
+def report_tables(investigation: Investigation, options: Options) -> dict[str, pl.DataFrame]:
+    """All tables of a report, sorted by file stem.
 
     Args:
         investigation: All results.
         options: Source folder and whether source lines may be quoted.
-        known: Tables of the investigation that are in their written form already.
     """
     tables = {**investigation.tables, **fact_tables(investigation)}
     if "swimlane" in tables:  # it is for pictures alone
@@ -58,7 +51,7 @@ def report_tables(
     if "verdict" in tables:
         tables["verdict_parts"] = verdict_parts(tables["verdict"])
     tables["definitions"] = definition_table()
-    return {s: known[s] if s in known else written(tables[s]) for s in sorted(tables)}
+    return dict(sorted(tables.items()))
 
 
 def build_report(book: ClaimBook, pictures: Collection[str], pixel_ps: int) -> Document:

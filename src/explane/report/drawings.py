@@ -19,6 +19,11 @@ from explane.report.charts.swimlanes import pixel_ps, swimlane_chart
 from explane.report.drawable import why_not_drawable
 from explane.report.html import SWIMLANES, PageCharts
 
+DRAWN: Final = (
+    "hosts", "lines", "ops", "roofline", "scopes", "step_budgets", "streams", "swimlane",
+)  # fmt: skip
+"""Tables that charts are made of."""
+
 _BY_GPU: Final = ("roofline", "step_budgets", "streams", "swimlane")
 
 

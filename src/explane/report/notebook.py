@@ -9,6 +9,7 @@ from explane.options import Options
 from explane.report.build import report_tables
 from explane.report.charts.render import to_svg
 from explane.report.drawings import descriptions
+from explane.report.tables import all_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,5 +41,5 @@ def pictures(investigation: Investigation) -> dict[str, Picture]:
     Args:
         investigation: All results.
     """
-    described = descriptions(report_tables(investigation, Options()))
+    described = descriptions(all_written(report_tables(investigation, Options())))
     return {name: Picture(name, to_svg(chart)) for name, chart in described.items()}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
@@ -35,6 +36,18 @@ COLUMN_KINDS: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
 def written(frame: pl.DataFrame) -> pl.DataFrame:
     """A table in its written form (see the module): what files hold and what claims query."""
     return frame.select(_written_column(frame[name]) for name in frame.columns)
+
+
+def all_written(
+    frames: Mapping[str, pl.DataFrame], known: Mapping[str, pl.DataFrame] = MappingProxyType({})
+) -> dict[str, pl.DataFrame]:
+    """Tables in their written form, in their order.
+
+    Args:
+        frames: Tables by stem.
+        known: Those that are in their written form already, and others.
+    """
+    return {stem: known[stem] if stem in known else written(frames[stem]) for stem in frames}
 
 
 def _written_column(column: pl.Series) -> pl.Series:

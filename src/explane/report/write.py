@@ -33,7 +33,7 @@ from explane.report.markdown import to_markdown
 from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
 from explane.report.table_files import TableWriter
-from explane.report.tables import written
+from explane.report.tables import all_written, written
 
 VERDICT_TABLES = ("rows", "steps", "streams", "idle")
 """Tables that `verdict -o` writes as CSV; `skip` is written as JSON."""
@@ -61,7 +61,7 @@ def write_report(
     Raises:
         OSError: When a file can't be written.
     """
-    from explane.report.drawings import describe, draw  # only a report has pictures and a page
+    from explane.report.drawings import DRAWN, describe, draw  # only a report has pictures
     from explane.report.html import to_html
 
     not_drawn = why_not_drawable()
@@ -69,13 +69,16 @@ def write_report(
         left_out = (*investigation.not_analysed, NotAnalysed("pictures", not_drawn))
         investigation = replace(investigation, not_analysed=left_out)
     writer = writer or TableWriter(folder)
-    tables = report_tables(investigation, options or Options(), writer.tables)
-    charts = describe(tables)
-    record, book = Written(), ClaimBook(tables)
-    places = {stem: _place(stem) for stem in tables}
+    found = report_tables(investigation, options or Options())
+    record, places = Written(), {stem: _place(stem) for stem in found}
     with ThreadPoolExecutor(1) as pool, writer:
-        writer.begin(tables, places)
+        # What takes long by itself begins first: drawing, then the tables.
+        shown = all_written({stem: found[stem] for stem in DRAWN if stem in found})
+        charts = describe(shown)
         drawn = pool.submit(draw, charts, convert)
+        tables = all_written(found, {**writer.tables, **shown})
+        writer.begin(tables, places)
+        book = ClaimBook(tables)
         for name in _write_programs(investigation.programs, folder, "attribution/"):
             record.files[name] = folder.digest(name)
         document = build_report(book, charts.pictures.keys(), charts.pixel_ps)
@@ -85,14 +88,14 @@ def write_report(
         title, blocks = attribution_summary(book)
         record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
         drawings = drawn.result()
+        for stem, svg in drawings.pictures.items():
+            name = f"pictures/{stem}.svg"
+            folder.write_text(name, svg)
+            record.files[name] = folder.digest(name)
+        page = to_html(document, drawings.page)
+        folder.write_text("report.html", page)
+        record.page = read_page("report.html", page)
         record.tables = writer.finished(places)
-    for stem, svg in drawings.pictures.items():
-        name = f"pictures/{stem}.svg"
-        folder.write_text(name, svg)
-        record.files[name] = folder.digest(name)
-    page = to_html(document, drawings.page)
-    folder.write_text("report.html", page)
-    record.page = read_page("report.html", page)
     write_texts(folder, record, book)
     return plain_lines(summary)
 
@@ -125,7 +128,7 @@ def write_attribution(
     Returns:
         The summary as lines for a terminal.
     """
-    tables = report_tables(investigation, options or Options())
+    tables = all_written(report_tables(investigation, options or Options()))
     record = Written()
     stems = [stem for stem in ATTRIBUTION_TABLES if stem in tables]
     places = {stem: stem for stem in stems}
@@ -156,7 +159,7 @@ def write_verdict(
     """
     del options
     stems = [stem for stem in VERDICT_TABLES if stem in investigation.tables]
-    tables = {stem: written(investigation.tables[stem]) for stem in stems}
+    tables = all_written({stem: investigation.tables[stem] for stem in stems})
     places = {stem: stem for stem in stems}
     with TableWriter(folder, parquet=False) as writer:
         writer.begin(tables, places)
@@ -178,7 +181,7 @@ def verdict_summary(
         known: Those of its tables that are in their written form already.
     """
     tables = {**investigation.tables, **fact_tables(investigation)}
-    book = ClaimBook({s: known[s] if s in known else written(tables[s]) for s in tables})
+    book = ClaimBook(all_written(tables, known))
     return plain_lines(verdict_blocks(book))
 
 

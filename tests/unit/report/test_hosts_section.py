@@ -13,6 +13,7 @@ from explane.report.build import build_report, report_tables
 from explane.report.claims import ClaimBook
 from explane.report.drawings import descriptions
 from explane.report.markdown import to_markdown
+from explane.report.tables import all_written
 from explane.synth.host_clock import HostClock
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Causes, Scenario
@@ -37,7 +38,7 @@ def seven(tmp_path_factory: pytest.TempPathFactory) -> Investigation:
 
 @pytest.fixture(scope="module")
 def tables(seven: Investigation) -> dict[str, pl.DataFrame]:
-    return report_tables(seven, Options())
+    return all_written(report_tables(seven, Options()))
 
 
 @pytest.fixture(scope="module")

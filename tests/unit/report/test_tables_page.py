@@ -10,6 +10,7 @@ import pytest
 from explane.app import investigate
 from explane.options import Options
 from explane.report.build import report_tables
+from explane.report.tables import all_written
 from explane.synth.host_clock import HostClock
 from explane.synth.program_files import bundled_program
 from explane.synth.scenario import Scenario
@@ -24,7 +25,7 @@ def columns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     clocks = [HostClock("a"), HostClock("b")]
     for made in simulate_hosts(bundled_program("mlp4_h100"), Scenario(n_steps=4), clocks):
         write_capture(made, folder)
-    tables = report_tables(investigate([folder], Options(jobs=1)), Options())
+    tables = all_written(report_tables(investigate([folder], Options(jobs=1)), Options()))
     assert "host_collectives" in tables
     return {stem: frame.columns for stem, frame in tables.items()}
 
