@@ -134,7 +134,7 @@ def _devices(capture: Capture) -> tuple[DeviceOverview, ...]:
     found = []
     for device in capture.devices:
         rows = np.flatnonzero((capture.kernels.device == device.ordinal) & capture.kernels.time_ok)
-        starts, ends = capture.kernels.start_ps[rows], capture.kernels.end_ps[rows]
+        starts, ends = capture.kernels.start_ps[rows], capture.kernels.ends(rows)
         found.append(
             DeviceOverview(
                 ordinal=device.ordinal,

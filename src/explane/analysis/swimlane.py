@@ -59,7 +59,7 @@ def swimlane_table(
     if not shown.any():
         return pl.DataFrame(schema=LANE_COLUMNS)
     origin_ps = int(capture.kernels.start_ps[shown].min())
-    end_ps = int(capture.kernels.end_ps[shown].max())
+    end_ps = int(capture.kernels.ends(shown).max())
     marked = np.zeros(len(shown), np.int64) if on_path is None else on_path.astype(np.int64)
     lanes = (
         kernels.with_columns(pl.Series("on_critical_path", marked))

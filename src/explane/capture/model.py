@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
+Rows = Bools | npt.NDArray[np.signedinteger[Any]] | slice
+"""Some rows of a table: a mask, their numbers or a slice."""
 
 MISSING: Final = -1
 
@@ -86,6 +88,11 @@ class Kernels:
         """Exclusive end of each event."""
         return self.start_ps + self.duration_ps
 
+    def ends(self, rows: Rows) -> I64:
+        """Exclusive ends of some events; `end_ps` makes a column of all."""
+        ends: I64 = self.start_ps[rows] + self.duration_ps[rows]
+        return ends
+
 
 @dataclass(frozen=True, slots=True)
 class HostEvents:
@@ -113,6 +120,11 @@ class HostEvents:
     def end_ps(self) -> I64:
         """Exclusive end of each event."""
         return self.start_ps + self.duration_ps
+
+    def ends(self, rows: Rows) -> I64:
+        """Exclusive ends of some events; `end_ps` makes a column of all."""
+        ends: I64 = self.start_ps[rows] + self.duration_ps[rows]
+        return ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +158,11 @@ class Launches:
     def end_ps(self) -> I64:
         """Exclusive end of each call."""
         return self.start_ps + self.duration_ps
+
+    def ends(self, rows: Rows) -> I64:
+        """Exclusive ends of some calls; `end_ps` makes a column of all."""
+        ends: I64 = self.start_ps[rows] + self.duration_ps[rows]
+        return ends
 
 
 @dataclass(frozen=True, slots=True)

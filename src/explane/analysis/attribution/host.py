@@ -75,6 +75,6 @@ def host_runs(capture: Capture) -> HostRuns:
     return HostRuns(
         events.thread[rows],
         events.start_ps[rows],
-        events.end_ps[rows],
+        events.ends(rows),
         events.name[rows],
     )

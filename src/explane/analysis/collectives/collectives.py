@@ -281,7 +281,7 @@ def _doing(
         reached: I64 = total[place] - np.maximum(last - time_ps, 0)
         return reached
 
-    inside = until(kernels.end_ps[rows]) - until(kernels.start_ps[rows])
+    inside = until(kernels.ends(rows)) - until(kernels.start_ps[rows])
     names = [key.name for key in attribution.instructions]
     frame = pl.DataFrame(
         [

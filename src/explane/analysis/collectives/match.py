@@ -81,7 +81,7 @@ def match_collectives(
             "group": group_of[rows],
             "device": kernels.device[rows].astype(np.int64),
             "start": kernels.start_ps[rows],
-            "end": kernels.end_ps[rows],
+            "end": kernels.ends(rows),
             "part": _parts(attribution, rows),
         }
     )
@@ -143,13 +143,13 @@ def exposed_by_kernel(capture: Capture, rows: I64) -> I64:
     kernels = capture.kernels
     compute = (kernels.kind == Kind.COMPUTE) & kernels.time_ok
     busy = union(
-        intervals(kernels.start_ps[compute], kernels.end_ps[compute], kernels.device[compute])
+        intervals(kernels.start_ps[compute], kernels.ends(compute), kernels.device[compute])
     )
     hidden_ps = np.zeros(len(rows), np.int64)
     device = kernels.device[rows]
     for ordinal in np.unique(device):
         asked, mine = device == ordinal, busy.take(busy.group == ordinal)
-        starts, ends = kernels.start_ps[rows[asked]], kernels.end_ps[rows[asked]]
+        starts, ends = kernels.start_ps[rows[asked]], kernels.ends(rows[asked])
         hidden_ps[asked] = covered_in_windows(mine, starts, ends)
     exposed: I64 = kernels.duration_ps[rows] - hidden_ps
     return exposed

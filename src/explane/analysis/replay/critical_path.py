@@ -197,7 +197,7 @@ def late_host_events(
     late = [i for i, p in enumerate(pieces) if p.kind == "host_late" and p.launch >= 0]
     calls = np.array([pieces[i].launch for i in late], np.int32)
     since = np.array([pieces[i].start_ps for i in late], np.int64) + origin_ps
-    rows = host_events_of(capture, facts.join, calls, since)
+    rows = host_events_of(capture, facts.join, calls, since, facts.dispatch_thread)
     for i, row in zip(late, rows.tolist(), strict=True):
         found[i] = capture.text(int(capture.host_events.name[row])) if row >= 0 else ""
     return tuple(found)

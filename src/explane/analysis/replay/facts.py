@@ -87,7 +87,7 @@ class StepFacts:
         launch = self.join.kernel_launch
         known = np.flatnonzero((launch >= 0) & kernels.time_ok)
         ends = np.full(len(calls) + 1, np.iinfo(np.int64).min, np.int64)
-        np.maximum.at(ends, launch[known], kernels.end_ps[known])
+        np.maximum.at(ends, launch[known], kernels.ends(known))
         done = (ends[:-1] > calls.start_ps) & (ends[:-1] <= calls.end_ps)
         return np.append(done, False)
 

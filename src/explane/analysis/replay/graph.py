@@ -91,9 +91,9 @@ def build_step_graph(facts: StepFacts, rows: I64, origin_ps: int) -> StepGraph:
     times = np.concatenate(
         [
             kernels.start_ps[rows],
-            kernels.end_ps[rows],
+            kernels.ends(rows),
             calls.start_ps[launch_rows],
-            calls.end_ps[launch_rows],
+            calls.ends(launch_rows),
         ]
     )
     edges = EdgeList(times - origin_ps)
@@ -113,7 +113,7 @@ class _Builder:
         self.facts, self.rows, self.launch_rows, self.edges = facts, rows, launch_rows, edges
         kernels = facts.capture.kernels
         self.n = len(rows)
-        self.start, self.end = kernels.start_ps[rows], kernels.end_ps[rows]
+        self.start, self.end = kernels.start_ps[rows], kernels.ends(rows)
         self.device = kernels.device[rows].astype(np.int64)
         self.kind = kernels.kind[rows]
         self.stream = kernels.stream[rows]
@@ -223,7 +223,7 @@ class _Builder:
         """Calls of one thread follow each other; after a wait they follow the kernel."""
         calls = self.facts.capture.launches
         thread = calls.thread[self.launch_rows].astype(np.int64)
-        start, end = calls.start_ps[self.launch_rows], calls.end_ps[self.launch_rows]
+        start, end = calls.start_ps[self.launch_rows], calls.ends(self.launch_rows)
         n_calls, first = len(self.launch_rows), 2 * self.n
         every = np.arange(n_calls)
         blocking = self.facts.is_blocking[self.launch_rows]
@@ -249,12 +249,12 @@ class _Builder:
             return
         by_end = np.argsort(self.end, kind="stable")
         first_end, last_end = self.end[by_end[0]], self.end[by_end[-1]]
-        near = (events.start_ps[waits] < last_end) & (events.end_ps[waits] >= first_end)
+        near = (events.start_ps[waits] < last_end) & (events.ends(waits) >= first_end)
         waits = waits[near]
-        place = np.searchsorted(self.end[by_end], events.end_ps[waits], side="right") - 1
+        place = np.searchsorted(self.end[by_end], events.ends(waits), side="right") - 1
         kernel = by_end[np.maximum(place, 0)]
         awaited = (place >= 0) & (self.end[kernel] > events.start_ps[waits])
-        following = np.searchsorted(call_start[part], events.end_ps[waits])
+        following = np.searchsorted(call_start[part], events.ends(waits))
         good = awaited & (following < len(part)) & (following > 0)
         good[good] &= call_start[part[following[good] - 1]] <= events.start_ps[waits[good]]
         self.edges.add(kernel[good] + self.n, part[following[good]] + first, 0, Edge.SYNC)

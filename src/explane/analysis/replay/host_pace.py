@@ -64,7 +64,7 @@ def _covered(facts: StepFacts, thread: int, chosen: Bools, step: StepGraph, leng
     events = facts.capture.host_events
     first, last = thread_bounds(facts.capture)
     mine = slice(int(first[thread]), int(last[thread]))
-    start, end = events.start_ps[mine], events.end_ps[mine]
+    start, end = events.start_ps[mine], events.ends(mine)
     begin_ps, end_ps = step.origin_ps, step.origin_ps + length_ps
     near = chosen[mine] & (start < end_ps) & (end > begin_ps)
     spans = union(intervals(start[near], end[near]))

@@ -94,7 +94,7 @@ def late_events(facts: StepFacts, step: StepGraph) -> LateEvents:
     delay = np.minimum(graph.residual_ps[moments], np.maximum(time_ps, 0))
     call = np.flatnonzero(delay >= _LEAST_PS)
     since = time_ps[call] - delay[call] + step.origin_ps
-    rows = host_events_of(capture, facts.join, step.launches[call], since)
+    rows = host_events_of(capture, facts.join, step.launches[call], since, facts.dispatch_thread)
     rows = _largest_inside(facts, rows, since, capture.launches.start_ps[step.launches[call]])
     thread = facts.join.home_thread[step.launches[call]].astype(np.int64)
     thread[~np.isin(thread, capture.host_events.thread)] = facts.dispatch_thread
@@ -137,7 +137,7 @@ def _delays(facts: StepFacts, late: _Late, rows: I64) -> LateEvents:
     named = named[_once(facts, named)]
     longest = named[np.argsort(-events.duration_ps[named], kind="stable")[:_MOST_EVENTS]]
     by = events.thread[longest]
-    near = np.minimum(events.end_ps[longest], late.until[:, None]) > np.maximum(
+    near = np.minimum(events.ends(longest), late.until[:, None]) > np.maximum(
         events.start_ps[longest], late.since[:, None]
     )
     near &= (by == late.thread[:, None]) | (by == main)
@@ -164,7 +164,7 @@ def _once(facts: StepFacts, rows: I64) -> Bools:
     events = facts.capture.host_events
     same = ranks(events.thread[rows], events.name[rows])
     order = np.lexsort((-events.duration_ps[rows], events.start_ps[rows], same))
-    parts = intervals(events.start_ps[rows[order]], events.end_ps[rows[order]], same[order])
+    parts = intervals(events.start_ps[rows[order]], events.ends(rows[order]), same[order])
     reach = running_end(parts)
     inner = np.zeros(len(rows), bool)
     inner[order[1:]] = (parts.group[1:] == parts.group[:-1]) & (parts.end_ps[1:] <= reach[:-1])
@@ -188,7 +188,7 @@ def _filled_ps(
     """
     events = facts.capture.host_events
     begin = np.maximum(events.start_ps[event], late.since[place])
-    end = np.maximum(np.minimum(events.end_ps[event], late.until[place]), begin)
+    end = np.maximum(np.minimum(events.ends(event), late.until[place]), begin)
     filled: I64 = end - begin
     handed = events.thread[event] != late.thread[place]
     for thread in np.unique(late.thread[place[handed]]).tolist():
@@ -205,10 +205,10 @@ def _busy(facts: StepFacts, thread: int, begin: int, end: int) -> Intervals:
     """
     capture, events = facts.capture, facts.capture.host_events
     near = _near(facts, thread, begin, end)
-    loop = (events.start_ps[near] <= begin) & (events.end_ps[near] >= end)
+    loop = (events.start_ps[near] <= begin) & (events.ends(near) >= end)
     works = ~loop | names_like(capture, events.name[near], DISPATCH)
     works &= ~np.isin(near, facts.wait_rows)
-    return union(intervals(events.start_ps[near[works]], events.end_ps[near[works]]))
+    return union(intervals(events.start_ps[near[works]], events.ends(near[works])))
 
 
 def _near(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
@@ -216,7 +216,7 @@ def _near(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
     events = facts.capture.host_events
     first, last = thread_bounds(facts.capture)
     own = slice(int(first[thread]), int(last[thread]))
-    near = (events.start_ps[own] < end) & (events.end_ps[own] > begin)
+    near = (events.start_ps[own] < end) & (events.ends(own) > begin)
     return own.start + np.flatnonzero(near & (events.step_num[own] < 0))
 
 
@@ -227,10 +227,10 @@ def _outermost(facts: StepFacts, thread: int, begin: int, end: int) -> I64:
     """
     events = facts.capture.host_events
     near = _near(facts, thread, begin, end)
-    inside = (events.start_ps[near] > begin) | (events.end_ps[near] < end)
+    inside = (events.start_ps[near] > begin) | (events.ends(near) < end)
     near = near[inside & (events.duration_ps[near] >= _LEAST_PS)]
-    reach = np.maximum.accumulate(np.append(begin, events.end_ps[near]))[:-1]
-    found: I64 = near[events.end_ps[near] > reach] if len(near) else near
+    reach = np.maximum.accumulate(np.append(begin, events.ends(near)))[:-1]
+    found: I64 = near[events.ends(near) > reach] if len(near) else near
     return found
 
 

@@ -46,16 +46,16 @@ def find_readback(facts: StepFacts, step: StepGraph) -> Readback | None:
     if not len(calls):
         return None
     first_call = int(capture.launches.start_ps[calls].min())
-    end = int(capture.kernels.end_ps[step.kernels].max(initial=step.origin_ps))
+    end = int(capture.kernels.ends(step.kernels).max(initial=step.origin_ps))
     events = capture.host_events
     waits = facts.wait_rows[events.thread[facts.wait_rows] == facts.dispatch_thread]
     limit = step.origin_ps + int(_LATEST_RATIO * (end - step.origin_ps))
-    across = (events.start_ps[waits] < step.origin_ps) & (events.end_ps[waits] >= step.origin_ps)
-    across &= events.end_ps[waits] <= min(first_call, limit)
+    begun, over = events.start_ps[waits], events.ends(waits)
+    across = (begun < step.origin_ps) & (over >= step.origin_ps) & (over <= min(first_call, limit))
     if not across.any():
         return None
     longest = waits[across][np.argmax(events.duration_ps[waits[across]])]
-    waited = union(intervals(events.start_ps[waits], events.end_ps[waits]))
+    waited = union(intervals(begun, over))
     window = np.array([step.origin_ps]), np.array([end])
     waited_ps = int(covered_in_windows(waited, *window)[0])
     return Readback(capture.text(int(events.name[longest])), end - step.origin_ps - waited_ps)

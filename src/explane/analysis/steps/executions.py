@@ -121,8 +121,8 @@ def _nested(capture: Capture, rows: I64) -> bool:
     Calls of one thread nest; events that overlap otherwise tell nothing about what ran in them.
     """
     events = capture.host_events
-    order = rows[np.lexsort((-events.end_ps[rows], events.start_ps[rows], events.thread[rows]))]
-    parts = intervals(events.start_ps[order], events.end_ps[order], events.thread[order])
+    order = rows[np.lexsort((-events.ends(rows), events.start_ps[rows], events.thread[rows]))]
+    parts = intervals(events.start_ps[order], events.ends(order), events.thread[order])
     if len(parts) < 2:
         return True
     reach = running_end(parts)
@@ -266,7 +266,7 @@ def _guess(capture: Capture, join: LaunchJoin, index: I32, source: str) -> StepG
     moment = launch_moments(capture, join)
     call_end = moment.copy()
     joined = join.kernel_launch >= 0
-    call_end[joined] = capture.launches.end_ps[join.kernel_launch[joined]]
+    call_end[joined] = capture.launches.ends(join.kernel_launch[joined])
     start = np.full(n_steps, np.iinfo(np.int64).max, dtype=np.int64)
     end = np.full(n_steps, np.iinfo(np.int64).min, dtype=np.int64)
     np.minimum.at(start, index[has], moment[has])

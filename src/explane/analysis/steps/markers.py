@@ -57,7 +57,7 @@ def _inside(capture: Capture, join: LaunchJoin, rows: I64, moment: I64, begun: I
         moment: When each kernel is launched.
         begun: The marker that began last before it, or -1.
     """
-    ends = capture.host_events.end_ps[rows]
+    ends = capture.host_events.ends(rows)
     open_: Bools = (begun >= 0) & (moment < ends[np.maximum(begun, 0)])
     return open_ & (moment >= 0) & (join.kernel_launch >= 0)
 
@@ -75,7 +75,7 @@ def _marker_groups(capture: Capture) -> list[I64]:
     groups = []
     for thread in np.unique(events.thread[rows]).tolist():
         mine = rows[events.thread[rows] == thread]
-        if np.all(events.end_ps[mine][:-1] <= events.start_ps[mine][1:]):
+        if np.all(events.ends(mine)[:-1] <= events.start_ps[mine][1:]):
             groups.append(mine)
             continue
         groups.extend(mine[events.name[mine] == name] for name in np.unique(events.name[mine]))
@@ -87,7 +87,7 @@ def _assign(
 ) -> StepGuess:
     """Steps of one series of markers, without those that launched nothing."""
     events = capture.host_events
-    start, end = events.start_ps[rows], events.end_ps[rows]
+    start, end = events.start_ps[rows], events.ends(rows)
     index = begun.astype(np.int32)
     launched = join.kernel_launch >= 0
     total = _time_ps(capture, launched)

@@ -82,7 +82,7 @@ def _windows(capture: Capture, guess: StepGuess) -> Steps:
     first = np.full(n_cells, np.iinfo(np.int64).max, dtype=np.int64)
     last = np.full(n_cells, np.iinfo(np.int64).min, dtype=np.int64)
     np.minimum.at(first, cell, kernels.start_ps[used])
-    np.maximum.at(last, cell, kernels.end_ps[used])
+    np.maximum.at(last, cell, kernels.ends(used))
     count = np.bincount(cell, minlength=n_cells)
     present = np.flatnonzero(count)
     device = devices[present // max(guess.n_steps, 1)]
@@ -146,7 +146,7 @@ def _compile_time(capture: Capture, guess: StepGuess) -> I64:
     rows = names_like(capture, events.name, COMPILE)
     if not rows.any() or not guess.n_steps:
         return np.zeros(guess.n_steps, dtype=np.int64)
-    busy = union(intervals(events.start_ps[rows], events.end_ps[rows]))
+    busy = union(intervals(events.start_ps[rows], events.ends(rows)))
     before = np.concatenate(([np.iinfo(np.int64).min >> 1], guess.host_end_ps[:-1]))
     return covered_in_windows(busy, before, guess.host_end_ps)
 

@@ -389,7 +389,7 @@ def _window(records: Records) -> Iterator[Check]:
     last_launch = int(launches.start_ps[join.is_launch].max(initial=0))
     first_launch = int(launches.start_ps[join.is_launch].min(initial=last_launch))
     window_ps = max(last_launch - first_launch, 1)
-    reached_ps = min(int(kernels.end_ps[ok].max()), last_launch) - first_launch
+    reached_ps = min(int(kernels.ends(ok).max()), last_launch) - first_launch
     ratio = reached_ps / window_ps
     yield Check(
         "GPU records cover the time of the launches",

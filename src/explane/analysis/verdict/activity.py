@@ -80,7 +80,7 @@ def kernels_of_kind(
     """Intervals of the kernels of some kinds among `rows`."""
     kernels = capture.kernels
     mine = rows & np.isin(kernels.kind, [int(k) for k in kinds])
-    return intervals(kernels.start_ps[mine], kernels.end_ps[mine], group[mine])
+    return intervals(kernels.start_ps[mine], kernels.ends(mine), group[mine])
 
 
 def device_activity(capture: Capture) -> Activity:

@@ -96,7 +96,7 @@ def _budget(capture: Capture, group: I64, layers: tuple[Intervals, ...]) -> dict
     rows = kernels.time_ok
     n_groups = int(group.max(initial=-1)) + 1
     times = np.stack([length_by_group(layer, n_groups) for layer in layers], axis=1)
-    everything = intervals(kernels.start_ps[rows], kernels.end_ps[rows], group[rows])
+    everything = intervals(kernels.start_ps[rows], kernels.ends(rows), group[rows])
     low, high = hull(everything, n_groups)
     busy = times.sum(axis=1)
     columns = {"span_ps": high - low}
@@ -123,7 +123,7 @@ def _streams(capture: Capture) -> pl.DataFrame:
     ordinals = np.unique(kernels.device)
     of_device = np.searchsorted(ordinals, kernels.device[rows])
     low, high = hull(
-        intervals(kernels.start_ps[rows], kernels.end_ps[rows], of_device), len(ordinals)
+        intervals(kernels.start_ps[rows], kernels.ends(rows), of_device), len(ordinals)
     )
     own = np.searchsorted(ordinals, device)
     names = {(d.ordinal, line): name for d in capture.devices for line, name in d.streams.items()}

@@ -68,7 +68,7 @@ def device_window(capture: Capture) -> tuple[int, int] | None:
     good = capture.kernels.time_ok
     if not good.any():
         return None
-    starts, ends = capture.kernels.start_ps[good], capture.kernels.end_ps[good]
+    starts, ends = capture.kernels.start_ps[good], capture.kernels.ends(good)
     return int(starts.min()), int(ends.max())
 
 

@@ -20,7 +20,13 @@ from explane.capture.model import I32, I64, Capture
 LEAST_COVER_RATIO = 0.5
 
 
-def host_events_of(capture: Capture, join: LaunchJoin, calls: I32, since_ps: I64) -> I64:
+def host_events_of(
+    capture: Capture,
+    join: LaunchJoin,
+    calls: I32,
+    since_ps: I64,
+    dispatching: int | None = None,
+) -> I64:
     """The innermost host event that covers most of the time before each late launch call.
 
     Args:
@@ -28,6 +34,7 @@ def host_events_of(capture: Capture, join: LaunchJoin, calls: I32, since_ps: I64
         join: Its launches.
         calls: Rows of the launch calls; shape (n,).
         since_ps: Since when each call was late, not after its start.
+        dispatching: The `dispatch_thread`, where it is known.
 
     Returns:
         Shape (n,): rows of host events, or -1 where no event covers enough.
@@ -41,7 +48,7 @@ def host_events_of(capture: Capture, join: LaunchJoin, calls: I32, since_ps: I64
         rows = np.flatnonzero(own == thread)
         found[rows] = _on_thread(capture, thread, windows.take(rows))
     rest = np.flatnonzero(found < 0)
-    main = dispatch_thread(capture)
+    main = dispatch_thread(capture) if dispatching is None else dispatching
     if len(rest) and main >= 0:
         found[rest] = _on_thread(capture, main, windows.take(rest))
     return found

@@ -96,7 +96,7 @@ def gaps_of(capture: Capture, join: LaunchJoin, streams: dict[int, int]) -> Gap:
     call_start, call_end = end.copy(), end.copy()
     known = launch >= 0
     call_start[known] = capture.launches.start_ps[launch[known]]
-    call_end[known] = capture.launches.end_ps[launch[known]]
+    call_end[known] = capture.launches.ends(launch[known])
     host_ps = np.clip(call_start - start, 0, end - start)
     call_ps = np.maximum(np.minimum(call_end, end) - np.maximum(call_start, start), 0)
     return Gap(
@@ -135,10 +135,10 @@ def _waited(capture: Capture, gaps: Gap) -> I32:
         other = (kernels.device == device) & kernels.time_ok & (kernels.duration_ps > 0)
         other &= kernels.stream != kernels.stream[gaps.after[mine[0]]]
         rows = np.flatnonzero(other)
-        rows = rows[np.argsort(kernels.end_ps[rows], kind="stable")]
+        rows = rows[np.argsort(kernels.ends(rows), kind="stable")]
         if not len(rows):
             continue
-        end = kernels.end_ps[rows]
+        end = kernels.ends(rows)
         place = np.searchsorted(end, gaps.end_ps[mine], side="right") - 1
         last = np.maximum(place, 0)
         good = (place >= 0) & (end[last] > gaps.start_ps[mine])

@@ -54,7 +54,7 @@ def peer_waits(capture: Capture, steps: Steps) -> PeerWaits:
         {
             "device": kernels.device[rows],
             "start": kernels.start_ps[rows],
-            "end": kernels.end_ps[rows],
+            "end": kernels.ends(rows),
             "key": _keys(kernels.device[rows], label, steps.kernel_index[rows]),
         }
     ).sort("device", "start")

@@ -56,7 +56,7 @@ def step_windows(capture: Capture, join: LaunchJoin, steps: Steps) -> StepWindow
     """Windows of all steps on all devices, aligned with the rows of `Steps`."""
     cell, used = _cells(capture, steps)
     last_end = np.full(len(steps), np.iinfo(np.int64).min, dtype=np.int64)
-    np.maximum.at(last_end, cell[used], capture.kernels.end_ps[used])
+    np.maximum.at(last_end, cell[used], capture.kernels.ends(used))
     begin = np.minimum(steps.host_start_ps, steps.first_kernel_ps)
     gpu_idle = freed(_gpu_idle(capture, steps, begin, last_end))
     host_idle = _host_idle(capture, join, steps, begin, last_end)
@@ -126,7 +126,7 @@ def _gpu_idle(capture: Capture, steps: Steps, begin: I64, end: I64) -> I64:
     for device in np.unique(steps.device).tolist():
         rows = np.flatnonzero(steps.device == device)
         own = (kernels.device == device) & kernels.time_ok
-        busy = union(intervals(kernels.start_ps[own], kernels.end_ps[own]))
+        busy = union(intervals(kernels.start_ps[own], kernels.ends(own)))
         idle[rows] -= covered_in_windows(busy, begin[rows], end[rows])
     return idle
 
