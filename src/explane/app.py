@@ -93,13 +93,16 @@ def report(
     """
     found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
-    with OutputFolder(output, inputs, options.force) as folder, TableWriter(folder) as writer:
+    with (
+        OutputFolder(output, inputs, options.force) as folder,
+        TableWriter(folder, progress=progress) as writer,
+    ):
         # Those of several processes are merged first.
         alone = len(found.hosts) == 1 and options.dask is None
         analysis = partial(full, told=partial(begin_table, writer)) if alone else full
         investigation = investigated(found, analysis, options, progress)
-        with progress.stage("writing"):
-            lines = write_report(investigation, folder, options, convert, writer)
+        with progress.stage("write: report"):
+            lines = write_report(investigation, folder, options, convert, writer, progress)
     return Outcome(lines, investigation.partial, output)
 
 
@@ -154,18 +157,18 @@ def compare(
     from explane.analysis.compare.compare import compare as compare_results  # only here: they draw
     from explane.report.compare import write_comparison
 
-    with progress.stage("looking for captures"):
+    with progress.stage("discover: captures"):
         found = [discover([path]) for path in captures]
     inputs = [host.run for one in found for host in one.hosts]
     refuse_unsafe(output, inputs, options.force)
     a, b = (investigated(one, full, options, progress) for one in found)
-    with progress.stage("comparing"):
+    with progress.stage("analyse: comparing"):
         comparison = compare_results(a, b, captures)
     if comparison.refusal:
         remedy = "compare captures of the same program"
         raise CaptureError(captures[1], comparison.refusal, remedy, "not-comparable")
-    with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
-        lines = write_comparison(comparison, folder, convert)
+    with progress.stage("write: report"), OutputFolder(output, inputs, options.force) as folder:
+        lines = write_comparison(comparison, folder, convert, progress)
     return Outcome(lines, comparison.partial, output)
 
 
@@ -196,7 +199,7 @@ def export(
     analysis = full if form is Target.PERFETTO else attribution_only
     investigation = investigated(found, analysis, options, progress)
     lines: tuple[str, ...] = ()
-    with progress.stage("writing"), new_file(output, inputs, options.force) as stream:
+    with progress.stage("write: file"), new_file(output, inputs, options.force) as stream:
         if form is Target.PERFETTO:
             lines = write_perfetto(investigation, stream)
         else:
@@ -226,7 +229,7 @@ def annotate(
     if output is not None:
         refuse_file(output, inputs, options.force)
     investigation = investigated(found, attribution_only, options, progress)
-    with progress.stage("lines"):
+    with progress.stage("analyse: lines"):
         folder = options.source_dir if options.show_source else None
         source = annotated(line_times(investigation, options.user_re), folder)
     lines = to_text(source)
@@ -265,7 +268,7 @@ def demo(
 
     refuse_unsafe(output, force=options.force)
     with tempfile.TemporaryDirectory(prefix="explane-demo-") as folder:
-        with progress.stage("simulating a capture"):
+        with progress.stage("simulate: a capture"):
             run = demo_capture(Path(folder))
         sources = Path(folder) / "source"
         chosen = replace(options, source_dir=sources) if sources.is_dir() else options
@@ -275,7 +278,7 @@ def demo(
 
 def _discovered(captures: Sequence[str | Path], progress: Progress) -> Discovery:
     """The run to analyse, with a stage of its own."""
-    with progress.stage("looking for captures"):
+    with progress.stage("discover: captures"):
         return discover(captures)
 
 
@@ -285,13 +288,13 @@ def _written(
     options: Options,
     progress: Progress,
     analysis: HostAnalysis,
-    write: Callable[[Investigation, OutputFolder, Options], tuple[str, ...]],
+    write: Callable[[Investigation, OutputFolder, Options, Progress], tuple[str, ...]],
 ) -> Outcome:
     """Analyse, then write whole or not at all."""
     found = _discovered(captures, progress)
     inputs = [host.run for host in found.hosts]
     refuse_unsafe(output, inputs, options.force)
     investigation = investigated(found, analysis, options, progress)
-    with progress.stage("writing"), OutputFolder(output, inputs, options.force) as folder:
-        lines = write(investigation, folder, options)
+    with progress.stage("write: tables"), OutputFolder(output, inputs, options.force) as folder:
+        lines = write(investigation, folder, options, progress)
     return Outcome(lines, investigation.partial, output)

@@ -6,6 +6,7 @@ A module of its own, so that a look into a file loads neither the analysis nor p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +49,8 @@ def info(
         CaptureError: A host's capture can't be used.
         UsageError: An option or path can't be meant.
     """
-    found = discover(captures)
+    with progress.stage("discover: captures"):
+        found = discover(captures)
     lines: list[str] = []
     partial_capture = False
     for told in _each(found.hosts, options, progress, executor):
@@ -78,8 +80,8 @@ def _host(options: Options, progress: Progress, files: HostFiles) -> Outcome | C
     """What one host's files hold, or why they can't be used."""
     wanted = ReadOptions(host_events=False, host_planes=not options.show_ops)
     try:
-        with progress.stage(f"reading {files.host}"):
-            record = load_host(files, wanted)
+        with progress.stage(f"read: {files.host}"):
+            record = load_host(files, replace(wanted, progress=progress))
     except CaptureError as error:
         return error
     host_read = wanted.host_planes or record.main.source == "json"

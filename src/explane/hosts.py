@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -36,16 +36,24 @@ from explane.memory import give_back
 from explane.options import Options
 from explane.progress import NULL, Progress
 from explane.tasks import Task, each_host, size_bytes
+from explane.timings import TimedProgress, add_beside, by_part
 
 HostAnalysis = Callable[[HostFiles, Options, Progress, KnownPrograms | None], "HostResult"]
 
 
 @dataclass(frozen=True, slots=True)
 class HostResult:
-    """Results on one process, and what tells its capture from those of others."""
+    """Results on one process, and what tells its capture from those of others.
+
+    Attributes:
+        investigation: The results.
+        identity: What tells its capture from those of others.
+        seconds: What its stages took on a worker, by the part that they belong to.
+    """
 
     investigation: Investigation
     identity: HostIdentity
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def full(
@@ -107,8 +115,8 @@ class _Reading:
 
 def _read(files: HostFiles, options: ReadOptions, progress: Progress) -> HostCapture:
     """A process's files, with a stage that counts their bytes."""
-    with progress.stage(f"reading {files.host}", size_bytes(files)) as stage:
-        record = load_host(files, replace(options, advance=stage.advance))
+    with progress.stage(f"read: {files.host}", size_bytes(files)) as stage:
+        record = load_host(files, replace(options, advance=stage.advance, progress=progress))
     give_back()
     return record
 
@@ -140,13 +148,14 @@ def investigated(
             failed.append(result)
         else:
             results.append(result)
+            add_beside(progress, result.seconds)
     if not results:
         raise failed[0]
     give_back()  # of the captures
     copied = copies([one.identity for one in results])
     kept = [one for one in results if one.identity.host not in copied]
     notes = host_notes([one.identity for one in kept])
-    with progress.stage("merging"):
+    with progress.stage("analyse: merging"):
         merged = compare_hosts(merge([one.investigation for one in kept]))
     return replace(
         with_notes(merged, notes),
@@ -178,10 +187,14 @@ _MEMORY: Final[dict[str, KnownPrograms]] = {}
 def _in_worker(
     analysis: HostAnalysis, options: Options, run: str, files: HostFiles
 ) -> HostResult | CaptureError:
-    """`_tried`, with what this worker remembers of the run's programs."""
+    """`_tried`, timed, with what this worker remembers of the run's programs."""
     if run not in _MEMORY:
         _MEMORY.clear()
-    return _tried(analysis, options, NULL, _MEMORY.setdefault(run, KnownPrograms()), files)
+    clock = TimedProgress(NULL)
+    result = _tried(analysis, options, clock, _MEMORY.setdefault(run, KnownPrograms()), files)
+    if isinstance(result, CaptureError):
+        return result
+    return replace(result, seconds=by_part(clock.timings()))
 
 
 def _tried(

@@ -18,13 +18,14 @@ class Stage(Protocol):
 
 
 class Progress(Protocol):
-    """Opens stages; they may nest."""
+    """Opens stages; they may nest, and may be opened on several threads."""
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Stage]:
         """A context for one stage.
 
         Args:
-            name: What is being done, for people, such as `reading host1.xplane.pb`.
+            name: What is being done, for people, behind the part of the work that it belongs to:
+                `decode: events`, `write: page` (see `explane.timings`).
             total: Units of the whole stage, bytes when it reads a file; None when not known.
         """
 

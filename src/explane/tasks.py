@@ -63,7 +63,7 @@ def each_host(
     if workers is None:
         return [task.here(files) for files in hosts]
     places = hosts if executor is None and options.dask is None else [*map(_absolute, hosts)]
-    with progress.stage("hosts", sum(sizes.values())) as stage:
+    with progress.stage("hosts: on workers", sum(sizes.values())) as stage:
         results = run_tasks(
             task.there, places, workers, lambda files: stage.advance(sizes[files.host])
         )

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from explane.cli.progress import TimedProgress, open_progress
+from explane.cli.progress import open_progress, timing_lines
 from explane.progress import NULL
+from explane.timings import TimedProgress
 
 _WORK = """
 import sys, time
@@ -83,9 +84,9 @@ def test_timings_list_stages_in_order_and_nesting() -> None:
             pass
     with clock.stage("after"):
         pass
-    names = [line.split(" s  ", 1)[1] for line in clock.lines()]
-    assert names[:3] == ["outer", "  inner", "after"]
-    assert names[3].startswith("total, peak memory ")
+    names = [line.split(" s  ", 1)[1] for line in timing_lines(clock.timings())[:5]]
+    assert names[:4] == ["outer", "  inner", "after", "rest: between stages"]
+    assert names[4].startswith("total, peak memory ")
 
 
 def test_timings_are_kept_when_the_work_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,30 +94,30 @@ def investigate_host(
         memory: Programs of other processes that this worker has seen; None for a process alone.
     """
     chosen, capture = options or Options(), record.main
-    with lean_stage(progress, "programs"):
+    with lean_stage(progress, "hlo: programs"):
         programs, broken = read_programs(capture.programs)
         facts = program_facts(programs, chosen.user_re, memory)
-    with lean_stage(progress, "attribution"):
+    with lean_stage(progress, "attribute: kernels to instructions"):
         attribution = attribute(capture, programs, chosen.programs, facts.schedules)
         record = with_refined_kinds(record, programs, attribution)
-    with lean_stage(progress, "launches, steps"):
+    with lean_stage(progress, "analyse: launches, steps"):
         base = _base(record)
-    with lean_stage(progress, "kernels, self-check"):
+    with lean_stage(progress, "attribute: kernels, self-check"):
         tables = _how_tables(record.main, facts, attribution)
         tables["kernels"] = _kernels(record.main, base.steps, facts, attribution)
     told("kernels", tables["kernels"])
-    with lean_stage(progress, "verdict"):
+    with lean_stage(progress, "analyse: verdict"):
         found, latency = _verdict_tables(base, expected_of(capture, programs))
         rows = freed(launch_rows(record.main, base.join, base.steps, latency))
         tables |= found | {"rows": rows.with_columns(tables["kernels"].select(_IN_BOTH))}
         del rows, latency
     told("rows", tables["rows"])
-    with lean_stage(progress, "operations, lines"):
+    with lean_stage(progress, "attribute: operations, lines"):
         tables |= _sum_tables(tables["kernels"])
-    with lean_stage(progress, "collectives, critical path, roofline"):
+    with lean_stage(progress, "analyse: collectives, critical path, roofline"):
         gpu, found = _step_tables(base, facts, attribution, tables["kernels"], chosen)
         tables |= found
-    with lean_stage(progress, "reconciliation"):
+    with lean_stage(progress, "analyse: reconciliation"):
         tables |= _trust_tables(base, programs, attribution, tables)
     return Investigation(
         hosts=(host_facts(record, gpu),),
@@ -143,7 +143,7 @@ def investigate_verdict(load: Load, progress: Progress = NULL, rows: bool = True
         rows: Whether the table with a row per kernel is wanted.
     """
     record = load()
-    with lean_stage(progress, "verdict"):
+    with lean_stage(progress, "analyse: verdict"):
         base = _base(record)
         tables, latency = _verdict_tables(base)
         join, steps = base.join, base.steps
@@ -177,18 +177,18 @@ def investigate_attribution(
         memory: As for `investigate_host`.
     """
     chosen, record = options or Options(), load()
-    with lean_stage(progress, "launches, steps"):
+    with lean_stage(progress, "analyse: launches, steps"):
         steps = find_steps(record.main)
         record = record.without_host_events()  # nothing else asks for them
-    with lean_stage(progress, "programs"):
+    with lean_stage(progress, "hlo: programs"):
         programs, broken = read_programs(record.main.programs)
         facts = program_facts(programs, chosen.user_re, memory)
-    with lean_stage(progress, "attribution"):
+    with lean_stage(progress, "attribute: kernels to instructions"):
         attribution = attribute(record.main, programs, chosen.programs, facts.schedules)
         record = with_refined_kinds(record, programs, attribution)
         tables = _how_tables(record.main, facts, attribution)
         record = record.without_launches()  # nor for these from here on
-    with lean_stage(progress, "kernels"):
+    with lean_stage(progress, "attribute: kernels, self-check"):
         tables["kernels"] = _kernels(record.main, steps, facts, attribution)
     result = Investigation(
         hosts=(host_facts(record),),
@@ -199,7 +199,7 @@ def investigate_attribution(
         partial=record.main.partial or bool(record.xplane_problem),
     )
     del record, steps, attribution  # a third of the memory that sums over kernels would add to
-    with lean_stage(progress, "operations, lines"):
+    with lean_stage(progress, "attribute: operations, lines"):
         return replace(result, tables=tables | _sum_tables(freed(tables["kernels"])))
 
 

@@ -20,6 +20,7 @@ from explane.capture.model import I32, I64, U8, Bools
 from explane.capture.planes import BYTES, COMPRESSED, STAT_WIRES, STR
 from explane.capture.varints import read_varints
 from explane.capture.wire import LENGTH, VARINT, WireError
+from explane.progress import NULL, Progress
 
 _PIECE_BYTES: Final = 4 << 20
 # A layout costs as much as some tens of events decoded field by field.
@@ -84,12 +85,14 @@ class Wanted:
         skip_ids: Sorted metadata ids of events to leave out, or empty.
         required: Name of a stat without which an event is left out; empty for all events.
         layouts: Layouts found so far with these stats, by size of the event, most useful first.
+        progress: Told of the parts of the work.
     """
 
     stats: Mapping[int, str]
     skip_ids: I64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     required: str = ""
     layouts: dict[int, list[Layout]] = field(default_factory=dict)
+    progress: Progress = NULL
 
 
 def decode(block: Block, starts: I64, ends: I64, line: I32, wanted: Wanted) -> EventTable:

@@ -18,6 +18,7 @@ from explane.capture.planes import XLine
 from explane.capture.walk import walk_run
 from explane.capture.wire import LENGTH, VARINT, Buffer, Field, Span, WireError, fields, signed
 
+_SCAN: Final = "scan: where events lie"
 _EVENT_TAG: Final = 4 << 3 | LENGTH
 _BLOCK_BYTES: Final = 4 << 20
 _SHORT_LINE_BYTES: Final = 1 << 16
@@ -77,15 +78,16 @@ def _short_lines(
     ends: list[I64] = []
     counts = []
     for number in numbers:
-        line, n_runs, count = lines[number], len(starts), 0
+        line, n_runs = lines[number], len(starts)
         position = line.first_event
         while position < line.span.end:
-            run = walk_run(block, position - block.base, _EVENT_TAG, line.span.end - block.base)
+            with wanted.progress.stage(_SCAN):
+                end = line.span.end - block.base
+                run = walk_run(block, position - block.base, _EVENT_TAG, end)
             starts.append(run.starts)
             ends.append(run.ends)
             position = _after_run(buffer, line, block.base + run.stop)
-        count = sum(map(len, starts[n_runs:]))
-        counts.append(count)
+        counts.append(sum(map(len, starts[n_runs:])))
     if sum(counts):
         line_of = np.repeat(np.array(numbers, dtype=np.int32), counts)
         yield decode(block, np.concatenate(starts), np.concatenate(ends), line_of, wanted)
@@ -107,7 +109,8 @@ def _long_line(buffer: Buffer, line: XLine, number: int, wanted: Wanted) -> Iter
     position, end, at_least = line.first_event, line.span.end, 0
     while position < end:
         block = Block(buffer, position, min(end, position + max(_BLOCK_BYTES, at_least)))
-        run = walk_run(block, 0, _EVENT_TAG)
+        with wanted.progress.stage(_SCAN):
+            run = walk_run(block, 0, _EVENT_TAG)
         if len(run.starts):
             line_of: I32 = np.broadcast_to(np.int32(number), len(run.starts))
             yield decode(block, run.starts, run.ends, line_of, wanted)

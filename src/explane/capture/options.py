@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from explane.progress import NULL, Progress
+
 
 def _ignore(n_bytes: int) -> None:
     """For callers that don't want to know."""
@@ -27,6 +29,7 @@ class ReadOptions:
         labels: Keep what only an attribution asks for: the scope name and details of kernels, the
             program and instruction on launch calls. False allows a reader to leave them missing.
         advance: Told, while a file is read, how many more of its bytes were used.
+        progress: Told of the parts of reading a file.
     """
 
     python_events: bool = True
@@ -36,3 +39,4 @@ class ReadOptions:
     programs: bool = True
     labels: bool = True
     advance: Callable[[int], None] = field(default=_ignore, compare=False)
+    progress: Progress = field(default=NULL, compare=False)

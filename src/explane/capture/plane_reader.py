@@ -202,7 +202,8 @@ class PlaneReader:
     def _wanted(self, plane: XPlane, names: Mapping[str, str]) -> Wanted:
         """What to decode; planes that give their stats the same ids share what was learnt."""
         stats = stat_ids(self._buffer, plane.stat_metadata, names)
-        return Wanted(stats, layouts=self._layouts.setdefault(frozenset(stats.items()), {}))
+        layouts = self._layouts.setdefault(frozenset(stats.items()), {})
+        return Wanted(stats, layouts=layouts, progress=self._options.progress)
 
     def _python_ids(self, plane: XPlane) -> I64:
         """Metadata ids of the Python tracer's events, sorted."""

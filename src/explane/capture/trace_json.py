@@ -8,7 +8,6 @@ XProf's converter gives other process ids, so devices are told by `process_name`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from explane.capture.assemble import StringPool, assemble
@@ -38,9 +37,14 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
         CaptureError: It can't be opened, or is no JSON with `traceEvents`.
     """
     options = options or ReadOptions()
+    with options.progress.stage("decode: JSON events"):
+        return _decoded(path, options)
+
+
+def _decoded(path: Path, options: ReadOptions) -> Capture:
     blocks, reader = BlockReader(path), EventReader(path)
     columns = ColumnReader(StringPool(), options.python_events and options.host_events)
-    batches = _batches(blocks, reader, columns, options.advance)
+    batches = _batches(blocks, reader, columns, options)
     layout = Layout(columns.processes, columns.threads, columns.thread_order)
     device, host = layout.tables(batches)
     records = assemble(device, host, columns.pool, options)
@@ -66,18 +70,20 @@ def read_trace_json(path: Path, options: ReadOptions | None = None) -> Capture:
 
 
 def _batches(
-    blocks: BlockReader,
-    reader: EventReader,
-    columns: ColumnReader,
-    advance: Callable[[int], None],
+    blocks: BlockReader, reader: EventReader, columns: ColumnReader, options: ReadOptions
 ) -> list[EventColumns]:
     """Columns of all batches of a file."""
     batches = []
     n_told = 0
+    found = iter(reader.batches(blocks))
     try:
-        for batch in reader.batches(blocks):
+        while True:
+            with options.progress.stage("scan: JSON text"):
+                batch = next(found, None)
+            if batch is None:
+                break
             batches.append(columns.columns(batch))
-            advance(blocks.n_read_bytes - n_told)
+            options.advance(blocks.n_read_bytes - n_told)
             n_told = blocks.n_read_bytes
     except CaptureError:
         if not blocks.problems:

@@ -113,10 +113,15 @@ class _Reader:
 
     def read(self) -> Capture:
         """The capture."""
-        space = scan_space(self.buffer, self.size)
-        if space.damage is not None:
-            self._damaged(space.damage, "the file")
-        planes = list(self._scanned(space))
+        with self.options.progress.stage("scan: planes"):
+            space = scan_space(self.buffer, self.size)
+            if space.damage is not None:
+                self._damaged(space.damage, "the file")
+            planes = list(self._scanned(space))
+        with self.options.progress.stage("decode: events"):
+            return self._decoded(space, planes)
+
+    def _decoded(self, space: XSpace, planes: list[XPlane]) -> Capture:
         sessions = [plane for plane in planes if plane.name == _SESSION_PLANE]
         others = [plane for plane in planes if plane.name != _SESSION_PLANE]
         n_read = sum(self._undamaged(plane) for plane in sessions)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from explane.cli.clock import BEGAN_S  # noqa: F401 - the clock starts when it is imported
 from explane.cli.output import ReaderGoneError
 from explane.errors import EXIT_DATA, EXIT_INTERRUPTED, EXIT_USAGE, ExplaneError, one_line
 

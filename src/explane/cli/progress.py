@@ -5,13 +5,14 @@ from __future__ import annotations
 import resource
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from explane.cli.clock import BEGAN_S
 from explane.errors import one_line
 from explane.progress import NULL, Progress, Stage
+from explane.timings import TimedProgress, Timing, by_part
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -28,11 +29,11 @@ def open_progress(quiet: bool, timings: bool) -> Iterator[Progress]:
         if not timings:
             yield progress
             return
-        clock = TimedProgress(progress)
+        clock = TimedProgress(progress, BEGAN_S)
         try:
             yield clock
         finally:
-            for line in clock.lines():
+            for line in timing_lines(clock.timings()):
                 print(line, file=sys.stderr)
 
 
@@ -48,38 +49,24 @@ def _bars_on_terminal(quiet: bool) -> Iterator[Progress]:
         bars.close()
 
 
-class TimedProgress:
-    """Passes stages on and keeps the wall time of each, in the order in which they began."""
+def timing_lines(timings: Sequence[Timing]) -> list[str]:
+    """One line per stage, indented by nesting; the whole; and sums by part.
 
-    def __init__(self, inner: Progress):
-        self._inner = inner
-        self._depth = 0
-        self._start_s = time.perf_counter()
-        self._rows: list[tuple[int, str, float]] = []
-
-    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Stage]:
-        """A stage whose wall time is kept."""
-        return self._timed(name, total)
-
-    @contextmanager
-    def _timed(self, name: str, total: int | None) -> Iterator[Stage]:
-        row, depth = len(self._rows), self._depth
-        self._rows.append((depth, name, 0.0))
-        self._depth += 1
-        start_s = time.perf_counter()
-        try:
-            with self._inner.stage(name, total) as stage:
-                yield stage
-        finally:
-            self._depth = depth
-            self._rows[row] = (depth, name, time.perf_counter() - start_s)
-
-    def lines(self) -> list[str]:
-        """One line per stage, indented by nesting, then the whole and the peak of memory."""
-        total_s = time.perf_counter() - self._start_s
-        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        rows = [f"{s:9.3f} s  {'  ' * depth}{one_line(name)}" for depth, name, s in self._rows]
-        return [*rows, f"{total_s:9.3f} s  total, peak memory {peak_mib:.0f} MiB"]
+    What ran beside other stages is marked with `|` and is in no sum but its own.
+    """
+    lines = []
+    for one in timings:
+        mark = "|" if one.beside else " "
+        lines.append(f"{one.seconds:9.3f} s {mark}{'  ' * one.depth}{one_line(one.name)}")
+    total_s = sum(one.own_s for one in timings if not one.beside)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    lines.append(f"{total_s:9.3f} s  total, peak memory {peak_mib:.0f} MiB")
+    for word, beside in (("of it", False), ("beside", True)):
+        sums = by_part(timings, beside=beside)
+        if sums:
+            parts = ", ".join(f"{one_line(part)} {s:.3f} s" for part, s in sums.items())
+            lines.append(f"{word}: {parts}")
+    return lines
 
 
 class BarProgress:
@@ -91,19 +78,25 @@ class BarProgress:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._running: list[_Bar] = []
+        self._threads: set[int] = set()
         self._bars: Bars | None = None
         self._timer = threading.Timer(_PATIENCE_S, self._show)
         self._timer.daemon = True
         self._timer.start()
 
     def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Stage]:
-        """A stage with its own bar."""
+        """A stage with its own bar, unless it is within another one of the same thread."""
         return self._running_bar(name, total)
 
     @contextmanager
     def _running_bar(self, name: str, total: int | None) -> Iterator[Stage]:
         bar = _Bar(one_line(name, 60), total)
+        thread = threading.get_ident()
+        if thread in self._threads:
+            yield bar
+            return
         with self._lock:
+            self._threads.add(thread)
             self._running.append(bar)
             if self._bars is not None:
                 bar.show(self._bars)
@@ -111,6 +104,7 @@ class BarProgress:
             yield bar
         finally:
             with self._lock:
+                self._threads.remove(thread)
                 self._running.remove(bar)
                 bar.hide()
 

@@ -6,17 +6,20 @@
      "texts":  {path: [[digest of a line, [[text as written, claim], …]], …]},
      "page":   {"file", "claims": [claim, …], "parts": [sha256, …], "markup": sha256},
      "claims": [{"id", "value", "unit", "label", "low", "high", "n", "sql", "printed"}, …],
-     "grids":  [{"id", "sql", "n_all", "columns", "values", "printed"}, …]}
+     "grids":  [{"id", "sql", "n_all", "columns", "values", "printed"}, …],
+     "timings": [{"name", "depth", "seconds", "own_s", "beside"}, …]}   only when they were taken
 
 A claim is named `c3`, a part of its range `c3.low`, `c3.high` or `c3.n`, a cell of a table
-`g2.<row>.<column>`. Paths are relative to the folder of the file.
+`g2.<row>.<column>`. Paths are relative to the folder of the file. Timings (`explane.timings`) are
+no claims, and differ between two runs: they are there only if the user asked for them, and stop
+where this file is written.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +29,7 @@ from explane.errors import CaptureError
 from explane.report.claims import ClaimBook
 from explane.report.formats import Value
 from explane.report.markdown import WrittenText
+from explane.timings import Timing
 
 NAME: Final = "claims.json"
 FORMAT: Final = 1
@@ -50,6 +54,7 @@ class Written:
     files: dict[str, str] = field(default_factory=dict)
     texts: dict[str, WrittenText] = field(default_factory=dict)
     page: dict[str, Any] = field(default_factory=dict)
+    timings: Sequence[Timing] = ()
 
 
 def line_digest(line: str) -> str:
@@ -59,7 +64,7 @@ def line_digest(line: str) -> str:
 
 def to_json(book: ClaimBook, written: Written) -> bytes:
     """The file's content; the same claims give the same bytes."""
-    content = {
+    content: dict[str, object] = {
         "format": FORMAT,
         "tables": dict(sorted(written.tables.items())),
         "files": dict(sorted(written.files.items())),
@@ -68,6 +73,11 @@ def to_json(book: ClaimBook, written: Written) -> bytes:
         "claims": book.claims,
         "grids": book.grids,
     }
+    if written.timings:
+        content["timings"] = [
+            replace(t, seconds=round(t.seconds, 6), own_s=round(t.own_s, 6))
+            for t in written.timings
+        ]
     return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

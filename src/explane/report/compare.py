@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from explane.analysis.compare.compare import Comparison
+from explane.progress import NULL, Progress
 from explane.report.charts.compare import line_chart, step_chart
 from explane.report.charts.render import Convert, converted
 from explane.report.claims import ClaimBook
@@ -58,7 +59,10 @@ def build_comparison(book: ClaimBook, pictures: Collection[str]) -> Document:
 
 
 def write_comparison(
-    comparison: Comparison, folder: OutputFolder, convert: Convert = converted
+    comparison: Comparison,
+    folder: OutputFolder,
+    convert: Convert = converted,
+    progress: Progress = NULL,
 ) -> tuple[str, ...]:
     """Writes compare.md, compare.html, summary.txt, claims.json, tables and pictures.
 
@@ -66,6 +70,7 @@ def write_comparison(
         comparison: Two captures side by side.
         folder: Where to; it must have been entered.
         convert: Makes Vega and SVG of the charts' descriptions.
+        progress: Told what is being done.
 
     Returns:
         The summary as lines for a terminal.
@@ -76,10 +81,11 @@ def write_comparison(
     tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
     record, book = Written(), ClaimBook(tables)
     places = {stem: f"tables/{stem}" for stem in tables}
-    with TableWriter(folder) as writer:
+    with TableWriter(folder, progress=progress) as writer:
         writer.begin(tables, places)
-        described = _charts(tables)
-        drawn = convert([(description, True) for description in described.values()])
+        with progress.stage("draw: pictures"):
+            described = _charts(tables)
+            drawn = convert([(description, True) for description in described.values()])
         document = build_comparison(book, described.keys())
         record.tables = writer.finished(places)
     charts = dict(zip(described, drawn, strict=True))
@@ -93,7 +99,7 @@ def write_comparison(
     page = to_html(document, PageCharts({stem: vega for stem, (vega, _) in charts.items()}))
     folder.write_text("compare.html", page)
     record.page = read_page("compare.html", page)
-    write_texts(folder, record, book)
+    write_texts(folder, record, book, progress)
     return plain_lines(summary)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import polars as pl
 
+from explane.progress import NULL, Progress
 from explane.report.claims_file import TableFile
 from explane.report.output import OutputFolder
 from explane.report.tables import column_kinds, write_csv, write_parquet
@@ -26,13 +27,14 @@ class TableWriter:
     Args:
         folder: Where to.
         parquet: Whether each is written as Parquet too.
+        progress: Told what the threads do.
 
     Attributes:
         tables: Tables that were begun, in their written form, by stem.
     """
 
-    def __init__(self, folder: OutputFolder, parquet: bool = True):
-        self._folder, self._parquet = folder, parquet
+    def __init__(self, folder: OutputFolder, parquet: bool = True, progress: Progress = NULL):
+        self._folder, self._parquet, self._progress = folder, parquet, progress
         self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="table")
         self._begun: dict[str, Future[TableFile]] = {}
         self.tables: dict[str, pl.DataFrame] = {}
@@ -67,6 +69,10 @@ class TableWriter:
         return {stem: self._begun[stem].result() for stem in stems}
 
     def _write(self, table: pl.DataFrame, place: str) -> TableFile:
+        with self._progress.stage("write: tables"):
+            return self._written(table, place)
+
+    def _written(self, table: pl.DataFrame, place: str) -> TableFile:
         csv, parquet = f"{place}.csv", f"{place}.parquet" if self._parquet else ""
         write_csv(table, self._folder.file(csv))
         sha256 = self._folder.digest(csv)

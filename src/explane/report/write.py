@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
+from typing import TypeVar
 
 import orjson
 import polars as pl
 
 from explane.analysis.investigation import Investigation, NotAnalysed, ProgramFile
 from explane.options import Options
+from explane.progress import NULL, Progress
 from explane.report import claims_file
 from explane.report.build import (
     ATTRIBUTION_TABLES,
@@ -34,7 +37,9 @@ from explane.report.output import OutputFolder
 from explane.report.plain import plain_lines, to_plain_text
 from explane.report.table_files import TableWriter
 from explane.report.tables import all_written, written
+from explane.timings import timings_of
 
+Result = TypeVar("Result")
 VERDICT_TABLES = ("rows", "steps", "streams", "idle")
 """Tables that `verdict -o` writes as CSV; `skip` is written as JSON."""
 
@@ -45,6 +50,7 @@ def write_report(
     options: Options | None = None,
     convert: Convert = converted,
     writer: TableWriter | None = None,
+    progress: Progress = NULL,
 ) -> tuple[str, ...]:
     """Writes report.md, report.html, summary.txt, claims.json, tables, pictures, attribution.
 
@@ -54,6 +60,7 @@ def write_report(
         options: Source folder and whether source lines may be quoted.
         convert: Makes Vega and SVG of the charts' descriptions.
         writer: Writes the tables, and may have begun some (`begin_table`).
+        progress: Told what is being done.
 
     Returns:
         The summary as lines for a terminal.
@@ -68,36 +75,47 @@ def write_report(
     if not_drawn:
         left_out = (*investigation.not_analysed, NotAnalysed("pictures", not_drawn))
         investigation = replace(investigation, not_analysed=left_out)
-    writer = writer or TableWriter(folder)
+    writer = writer or TableWriter(folder, progress=progress)
     found = report_tables(investigation, options or Options())
     record, places = Written(), {stem: _place(stem) for stem in found}
     with ThreadPoolExecutor(1) as pool, writer:
         # What takes long by itself begins first: drawing, then the tables.
-        shown = all_written({stem: found[stem] for stem in DRAWN if stem in found})
-        charts = describe(shown)
-        drawn = pool.submit(draw, charts, convert)
+        with progress.stage("draw: descriptions"):
+            shown = all_written({stem: found[stem] for stem in DRAWN if stem in found})
+            charts = describe(shown)
+        drawn = pool.submit(_staged, progress, "draw: pictures", partial(draw, charts, convert))
         tables = all_written(found, {**writer.tables, **shown})
         writer.begin(tables, places)
         book = ClaimBook(tables)
-        for name in _write_programs(investigation.programs, folder, "attribution/"):
-            record.files[name] = folder.digest(name)
+        with progress.stage("hlo: modules as text"):
+            for name in _write_programs(investigation.programs, folder, "attribution/"):
+                record.files[name] = folder.digest(name)
         document = build_report(book, charts.pictures.keys(), charts.pixel_ps)
         summary = (*document.summary, *document.sections[0].blocks)
         record.texts["report.md"] = to_markdown(document)
         record.texts["summary.txt"] = to_plain_text(document.title, summary)
         title, blocks = attribution_summary(book)
         record.texts["attribution/summary.txt"] = to_plain_text(title, blocks)
-        drawings = drawn.result()
+        with progress.stage("draw: waiting for pictures"):
+            drawings = drawn.result()
         for stem, svg in drawings.pictures.items():
             name = f"pictures/{stem}.svg"
             folder.write_text(name, svg)
             record.files[name] = folder.digest(name)
-        page = to_html(document, drawings.page)
-        folder.write_text("report.html", page)
-        record.page = read_page("report.html", page)
-        record.tables = writer.finished(places)
-    write_texts(folder, record, book)
+        with progress.stage("write: page"):
+            page = to_html(document, drawings.page)
+            folder.write_text("report.html", page)
+            record.page = read_page("report.html", page)
+        with progress.stage("write: waiting for tables"):
+            record.tables = writer.finished(places)
+    write_texts(folder, record, book, progress)
     return plain_lines(summary)
+
+
+def _staged(progress: Progress, name: str, work: Callable[[], Result]) -> Result:
+    """Does some work as a stage, on the thread that calls this."""
+    with progress.stage(name):
+        return work()
 
 
 def begin_table(writer: TableWriter, stem: str, table: pl.DataFrame) -> None:
@@ -116,7 +134,10 @@ def _place(stem: str) -> str:
 
 
 def write_attribution(
-    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+    investigation: Investigation,
+    folder: OutputFolder,
+    options: Options | None = None,
+    progress: Progress = NULL,
 ) -> tuple[str, ...]:
     """Writes kernels, ops, lines, how, self-check, summary and the HLO modules.
 
@@ -124,6 +145,7 @@ def write_attribution(
         investigation: Results of the attribution.
         folder: Where to; it must have been entered.
         options: As for the report.
+        progress: Told what is being done.
 
     Returns:
         The summary as lines for a terminal.
@@ -132,20 +154,25 @@ def write_attribution(
     record = Written()
     stems = [stem for stem in ATTRIBUTION_TABLES if stem in tables]
     places = {stem: stem for stem in stems}
-    with TableWriter(folder, parquet=False) as writer:
+    with TableWriter(folder, parquet=False, progress=progress) as writer:
         writer.begin(tables, places)
-        for name in _write_programs(investigation.programs, folder, ""):
-            record.files[name] = folder.digest(name)
+        with progress.stage("hlo: modules as text"):
+            for name in _write_programs(investigation.programs, folder, ""):
+                record.files[name] = folder.digest(name)
         book = ClaimBook({stem: tables[stem] for stem in stems})
         title, blocks = attribution_summary(book)
-        record.tables = writer.finished(places)
+        with progress.stage("write: waiting for tables"):
+            record.tables = writer.finished(places)
     record.texts["summary.txt"] = to_plain_text(title, blocks)
-    write_texts(folder, record, book)
+    write_texts(folder, record, book, progress)
     return plain_lines(blocks)
 
 
 def write_verdict(
-    investigation: Investigation, folder: OutputFolder, options: Options | None = None
+    investigation: Investigation,
+    folder: OutputFolder,
+    options: Options | None = None,
+    progress: Progress = NULL,
 ) -> tuple[str, ...]:
     """Writes rows.csv, steps.csv, streams.csv, idle.csv and skip.json.
 
@@ -153,6 +180,7 @@ def write_verdict(
         investigation: Results of the verdict.
         folder: Where to; it must have been entered.
         options: Not used; the writers take the same arguments.
+        progress: Told what is being done.
 
     Returns:
         The verdict as lines for a terminal.
@@ -161,7 +189,7 @@ def write_verdict(
     stems = [stem for stem in VERDICT_TABLES if stem in investigation.tables]
     tables = all_written({stem: investigation.tables[stem] for stem in stems})
     places = {stem: stem for stem in stems}
-    with TableWriter(folder, parquet=False) as writer:
+    with TableWriter(folder, parquet=False, progress=progress) as writer:
         writer.begin(tables, places)
         rows = written(investigation.tables.get("skip", pl.DataFrame())).to_dicts()
         style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -212,8 +240,11 @@ def _write_programs(
             yield f"{place}{name}.hlo.txt"
 
 
-def write_texts(folder: OutputFolder, record: Written, book: ClaimBook) -> None:
-    """Writes the texts and, last, the claims that they print."""
+def write_texts(
+    folder: OutputFolder, record: Written, book: ClaimBook, progress: Progress = NULL
+) -> None:
+    """Writes the texts and, last, the claims that they print, and what took how long till then."""
     for name, text in record.texts.items():
         folder.write_text(name, text.text)
+    record.timings = timings_of(progress)
     folder.write_bytes(claims_file.NAME, claims_file.to_json(book, record))
