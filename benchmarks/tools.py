@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+from compileall import compile_dir
 from pathlib import Path
+
+import explane
 
 Commands = dict[str, list[str]]
 
@@ -46,13 +49,18 @@ _XPROF_TABLES = {
 
 
 def ours() -> Commands:
-    """explane's commands, run by the Python that runs this."""
-    explane = [sys.executable, "-m", "explane"]
+    """explane's commands, run by the Python that runs this.
+
+    Its modules are compiled first, as pip does when it installs a package: a working copy whose
+    Python was told not to keep what it compiles would do so in every run.
+    """
+    compile_dir(Path(explane.__file__).parent, quiet=1)
+    program = [sys.executable, "-m", "explane"]
     return {
-        "explane report": [*explane, "report", "{capture}", "-o", "{out}"],
-        "explane verdict": [*explane, "verdict", "{capture}", "-o", "{out}"],
-        "explane attribute": [*explane, "attribute", "{capture}", "-o", "{out}"],
-        "explane info --ops": [*explane, "info", "--ops", "{capture}"],
+        "explane report": [*program, "report", "{capture}", "-o", "{out}"],
+        "explane verdict": [*program, "verdict", "{capture}", "-o", "{out}"],
+        "explane attribute": [*program, "attribute", "{capture}", "-o", "{out}"],
+        "explane info --ops": [*program, "info", "--ops", "{capture}"],
     }
 
 
