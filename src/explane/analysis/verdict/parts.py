@@ -185,7 +185,8 @@ class _Maker:
         every = covered_in_windows(intersect(exposed, waits), windows.start_ps, windows.end_ps)
         blamed = np.zeros(len(windows), dtype=np.int64)
         place = np.searchsorted(windows.start_ps, waits.end_ps, side="left") - 1
-        good = (place >= 0) & (waits.end_ps <= windows.end_ps[np.maximum(place, 0)])
+        until = np.append(windows.end_ps, np.iinfo(np.int64).min)  # of no window
+        good = waits.end_ps <= until[place]
         np.add.at(blamed, place[good], np.minimum(by_host, shown)[good])
         return every, np.minimum(blamed, every)
 

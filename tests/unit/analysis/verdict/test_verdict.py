@@ -464,3 +464,31 @@ def test_lost_collectives_are_matched_within_their_step() -> None:
     waits = peer_waits(data, steps)
     assert waits.windows.duration_ps.tolist() == [600 * US] * 5
     assert set(waits.late_device.tolist()) == {1}
+
+
+def test_a_gpu_without_a_whole_step_may_wait_for_another() -> None:
+    data = training(devices=1, n_steps=4)
+    work = [K(int(s), int(d), "a", int(c), 0) for s, d, c in _times(data)]
+    calls = [
+        L(int(s), 5 * US, int(c))
+        for s, c in zip(
+            data.launches.start_ps.tolist(), data.launches.correlation_id.tolist(), strict=True
+        )
+    ]
+    # Before the first step both GPUs meet in a collective; the second one does nothing else.
+    meet = [K(1 * US, 9 * US, NCCL, device=1, op="ar"), K(5 * US, 5 * US, NCCL, op="ar")]
+    marks = [
+        E(int(data.host_events.start_ps[i]), 20 * US, "train", thread=9, step=i) for i in range(4)
+    ]
+    both = capture([*meet, *work], calls, marks)
+    waits = peer_waits(both, find_steps(both, join_launches(both)))
+    assert waits.device.tolist() == [1]
+    parts = judge(both).parts
+    assert set(parts.device.tolist()) == {0}
+    assert (parts.time_ps.sum(axis=1) == parts.duration_ps).all()
+
+
+def _times(data: Capture) -> list[tuple[int, int, int]]:
+    table = data.kernels
+    columns = (table.start_ps, table.duration_ps, table.correlation_id)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
