@@ -70,7 +70,8 @@ class Lists:
 
     def at(self, row: int) -> tuple[int, ...]:
         """The numbers of one instruction."""
-        return tuple(self.values[self.ends[row] : self.ends[row + 1]].tolist())
+        start, end = self.ends.item(row), self.ends.item(row + 1)
+        return tuple(self.values[start:end].tolist()) if start < end else ()
 
     def of(self, rows: I64) -> Lists:
         """The lists of some instructions, in their order."""

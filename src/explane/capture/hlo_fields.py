@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from functools import lru_cache
+from typing import Final
 
 from explane.capture._proto import hlo_pb2
 from explane.capture.hlo_split import as_text
@@ -31,16 +32,7 @@ __all__ = [
 ]
 
 MUST_ALIAS: Final = 2
-_Identity = Literal[
-    "name",
-    "id",
-    "metadata",
-    "operand_ids",
-    "called_computation_ids",
-    "control_predecessor_ids",
-    "frontend_attributes",
-]
-_IDENTITY: Final[tuple[_Identity, ...]] = get_args(_Identity)
+_LONGEST_KEPT: Final = 1 << 11
 _INTEGER_FIELDS: Final = ("s32s", "s64s", "u32s", "u64s", "preds")
 
 
@@ -156,9 +148,17 @@ def without_identity(instruction: Instruction) -> bytes:
 
     Its names, ids, links and metadata are left out, and fields that explane does not know.
     """
-    proto = hlo_pb2.HloInstructionProto.FromString(instruction.message)
-    for field in _IDENTITY:
-        proto.ClearField(field)
+    content = instruction.content
+    known = len(content[-1]) <= _LONGEST_KEPT
+    return _in_one_form(*content) if known else _in_one_form.__wrapped__(*content)
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_one_form(opcode: str, shape: bytes, rest: bytes) -> bytes:
+    proto = hlo_pb2.HloInstructionProto.FromString(rest)
+    proto.opcode = opcode
+    proto.shape.ParseFromString(shape)
+    proto.ClearField("frontend_attributes")
     proto.DiscardUnknownFields()
     return proto.SerializeToString(deterministic=True)
 

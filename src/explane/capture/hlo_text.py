@@ -191,7 +191,7 @@ class _Text:
         key = (opcode, fields, shape if opcode == "constant" else b"")
         known = self.common.get(key)
         if known is None:
-            known = _common(self.instructions.read(row))
+            known = _common(Instruction(self.instructions, row))
             if len(fields) <= _LONGEST_KEPT:
                 _keep(self.common, key, known)
         return known

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from explane.capture._proto import hlo_pb2
-from explane.capture.hlo_columns import InstructionColumns, Lists
+from explane.capture.hlo_columns import InstructionColumns, Lists, Spans
 from explane.capture.hlo_split import as_text
 from explane.capture.model import I64
-from explane.capture.shape import Shape, shape_of_proto
+from explane.capture.shape import Shape, shape_of_bytes
 
 
-@dataclass(frozen=True, eq=False)
 class Instruction:
-    """An HloInstructionProto; what is costly or rare is decoded when it is asked for.
+    """An HloInstructionProto; all but its names and ids is decoded when it is asked for.
 
     Two instructions are equal only if they are the same object.
 
@@ -34,43 +32,57 @@ class Instruction:
         computation_id: The computation that lists it.
         operand_ids: Instructions whose results it takes, in order.
         called_computation_ids: Fused computation, reducer, condition and body, …, in order.
-        message: The bytes of the HloInstructionProto.
-        payloads: HloModuleProto.payloads of its module.
     """
 
-    id: int
-    name: str
-    opcode: str
-    computation_id: int
-    operand_ids: tuple[int, ...]
-    called_computation_ids: tuple[int, ...]
-    message: bytes = field(repr=False)
-    payloads: Sequence[bytes] = field(default=(), repr=False)
+    def __init__(self, module: Instructions, row: int):
+        columns = module.columns
+        self._module, self._row = module, row
+        self.id: int = columns.id.item(row)
+        self.name = columns.names[row]
+        self.opcode = module.opcodes[columns.opcode.item(row)]
+        self.computation_id: int = module.computation_id.item(row)
+        self.operand_ids = columns.operands.at(row)
+        self.called_computation_ids = columns.called.at(row)
+
+    def __repr__(self) -> str:
+        return f"Instruction({self.id}, {self.name!r}, {self.opcode!r})"
 
     @cached_property
     def proto(self) -> hlo_pb2.HloInstructionProto:
         """The HloInstructionProto itself (field numbers as in hlo.proto)."""
-        return hlo_pb2.HloInstructionProto.FromString(self.message)
+        return hlo_pb2.HloInstructionProto.FromString(self._bytes(self._module.columns.whole))
+
+    @property
+    def content(self) -> tuple[str, bytes, bytes]:
+        """Opcode, shape and all other fields but names, ids, links and metadata, as stored."""
+        columns = self._module.columns
+        rest = self._bytes(columns.more) + self._bytes(columns.rest)
+        return self.opcode, self._bytes(columns.shape), rest
 
     @cached_property
     def shape(self) -> Shape:
         """The result's shape."""
-        return shape_of_proto(self.proto.shape)
+        return shape_of_bytes(self._bytes(self._module.columns.shape))
 
     @cached_property
+    def metadata(self) -> hlo_pb2.OpMetadata:
+        """Where it comes from; empty when that is not stored."""
+        return hlo_pb2.OpMetadata.FromString(self._bytes(self._module.columns.metadata))
+
+    @property
     def op_name(self) -> str:
         """OpMetadata.op_name; empty when there is none."""
-        return as_text(self.proto.metadata.op_name)
+        return as_text(self.metadata.op_name)
 
     @property
     def deduplicated_name(self) -> str:
         """OpMetadata.deduplicated_name; equal values mark equal bodies."""
-        return as_text(self.proto.metadata.deduplicated_name)
+        return as_text(self.metadata.deduplicated_name)
 
     @property
     def stack_frame_id(self) -> int:
         """1-based id of the innermost frame in `Program.frames`; 0 = none."""
-        return self.proto.metadata.stack_frame_id
+        return self.metadata.stack_frame_id
 
     @property
     def custom_call_target(self) -> str:
@@ -85,7 +97,7 @@ class Instruction:
     @cached_property
     def backend_config_bytes(self) -> bytes:
         """Field 43, or the payload of field 99: inline, or an index into the module's payloads."""
-        return backend_config_of(self.proto, self.payloads)
+        return backend_config_of(self.proto, self._module.payloads)
 
     @cached_property
     def backend_config(self) -> Mapping[str, Any]:
@@ -101,6 +113,9 @@ class Instruction:
         except (ValueError, RecursionError):
             return {}
         return config if isinstance(config, dict) else {}
+
+    def _bytes(self, spans: Spans) -> bytes:
+        return self._module.data[spans.start.item(self._row) : spans.end.item(self._row)]
 
 
 def backend_config_of(proto: hlo_pb2.HloInstructionProto, payloads: Sequence[bytes]) -> bytes:
@@ -147,27 +162,16 @@ class Instructions(Mapping[int, Instruction]):
 
     def __getitem__(self, key: int) -> Instruction:
         known = self._made.get(key)
-        return known if known is not None else self._keep(self.row_of(key))
+        return known if known is not None else self._keep(self._rows[key])
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, int) and (key in self._made or self._row(key) >= 0)
+        return key in self._rows
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.columns.id.tolist())
 
     def __len__(self) -> int:
         return len(self.columns.id)
-
-    def row_of(self, key: int) -> int:
-        """Row of an id.
-
-        Raises:
-            KeyError: The module does not hold it.
-        """
-        row = self._row(key)
-        if row < 0:
-            raise KeyError(key)
-        return row
 
     def rows_of(self, ids: I64) -> I64:
         """Rows of many ids; -1 for those that the module does not hold."""
@@ -178,8 +182,7 @@ class Instructions(Mapping[int, Instruction]):
 
     def at(self, row: int) -> Instruction:
         """The instruction in a row."""
-        key = int(self.columns.id[row])
-        known = self._made.get(key)
+        known = self._made.get(self.columns.id.item(row))
         return known if known is not None else self._keep(row)
 
     def with_opcodes(self, opcodes: Collection[str]) -> Iterator[Instruction]:
@@ -193,32 +196,13 @@ class Instructions(Mapping[int, Instruction]):
         counts = np.bincount(self.columns.opcode, minlength=len(self.opcodes))
         return dict(zip(self.opcodes, counts.tolist(), strict=True))
 
-    def _row(self, key: int) -> int:
-        try:
-            place = int(self._sorted.searchsorted(key))
-        except OverflowError:
-            return -1
-        if place < len(self._sorted) and self._sorted[place] == key:
-            return int(self._order[place])
-        return -1
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        return dict(zip(self.columns.id.tolist(), range(len(self)), strict=True))
 
     def _keep(self, row: int) -> Instruction:
-        made = self.read(row)
+        made = Instruction(self, row)
         return self._made.setdefault(made.id, made)
-
-    def read(self, row: int) -> Instruction:
-        """The instruction in a row, made anew and not kept: for those that are seen once."""
-        columns = self.columns
-        return Instruction(
-            id=int(columns.id[row]),
-            name=columns.names[row],
-            opcode=self.opcodes[columns.opcode[row]],
-            computation_id=int(self.computation_id[row]),
-            operand_ids=columns.operands.at(row),
-            called_computation_ids=columns.called.at(row),
-            message=self.data[columns.whole.start[row] : columns.whole.end[row]],
-            payloads=self.payloads,
-        )
 
 
 class ByName(Mapping[str, Instruction]):

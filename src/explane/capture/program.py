@@ -91,7 +91,7 @@ class Program:
         From the frame table; without a frame id the inline source is the only frame. Empty when
         the instruction has neither.
         """
-        return self.frames_in(instruction.proto.metadata)
+        return self.frames_in(instruction.metadata)
 
     def frames_in(self, metadata: hlo_pb2.OpMetadata) -> tuple[Frame, ...]:
         """The stack that metadata tells of, as `frames_of`."""
@@ -115,14 +115,12 @@ class Program:
         return self._stacks.setdefault(frame_id, tuple(stack))
 
     def operands_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
-        """The operands that the module holds, in order."""
-        found = (self.instructions.get(i) for i in instruction.operand_ids)
-        return tuple(i for i in found if i is not None)
+        """The operands, in order; reading a program made sure that it holds them."""
+        return tuple(map(self.instructions.__getitem__, instruction.operand_ids))
 
     def called_by(self, instruction: Instruction) -> tuple[Computation, ...]:
-        """The called computations that the module holds, in order."""
-        found = (self.computations.get(i) for i in instruction.called_computation_ids)
-        return tuple(c for c in found if c is not None)
+        """The called computations, in order; reading a program made sure that it holds them."""
+        return tuple(map(self.computations.__getitem__, instruction.called_computation_ids))
 
     def instructions_of(self, computation: Computation) -> Iterator[Instruction]:
         """A computation's instructions in file order (operands come before users)."""

@@ -205,10 +205,9 @@ def _why_unknown(instruction: Instruction) -> str:
         return "collective: bounded by the network, not by this GPU"
     if instruction.opcode in _NOT_MODELLED:
         return f"{instruction.opcode}: not modelled"
-    target = instruction.custom_call_target
-    if instruction.opcode == "custom-call" and not _is_known_call(target):
-        return f"custom call {target}: not modelled"
-    return ""
+    if instruction.opcode != "custom-call" or _is_known_call(instruction.custom_call_target):
+        return ""
+    return f"custom call {instruction.custom_call_target}: not modelled"
 
 
 def _sum(works: list[MatrixWork]) -> MatrixWork | None:
