@@ -59,11 +59,12 @@ def program_parts(program: Program) -> Iterator[str]:
 
 
 class _Piece(NamedTuple):
-    """A line, or instructions of one computation."""
+    """Instructions of one computation, and the line before and behind them."""
 
-    line: str
-    ids: tuple[int, ...] = ()
-    root_id: int = 0
+    before: str
+    ids: Sequence[int]
+    root_id: int
+    after: str
 
 
 class _Common(NamedTuple):
@@ -108,30 +109,35 @@ class _Text:
         order = sorted(program.computations.values(), key=lambda c: c.id == program.entry_id)
         for computation in order:
             word = "ENTRY " if computation.id == program.entry_id else ""
-            yield _Piece(f"\n{word}%{_name(computation.name)} {{\n")
+            head = f"\n{word}%{_name(computation.name)} {{\n"
             ids = program.schedule.get(computation.id, computation.instruction_ids)
-            for at in range(0, len(ids), _AT_ONCE):
-                yield _Piece("", ids[at : at + _AT_ONCE], computation.root_id)
-            yield _Piece("}\n")
+            for at in range(0, len(ids) or 1, _AT_ONCE):
+                end = at + _AT_ONCE
+                before, after = "" if at else head, "}\n" if end >= len(ids) else ""
+                yield _Piece(before, ids[at:end], computation.root_id, after)
 
     def _written(self, batch: list[_Piece]) -> str:
-        ids = np.array([i for piece in batch for i in piece.ids], np.int64)
-        texts = self._texts(self.instructions.rows_of(ids))
+        ids = [i for piece in batch for i in piece.ids]
+        begins = [
+            "  ROOT %" if i == piece.root_id else "  %" for piece in batch for i in piece.ids
+        ]
+        lines = self._lines(begins, self.instructions.rows_of(np.array(ids, np.int64)))
         written = []
         for piece in batch:
-            written.append(piece.line)
-            for key, text in zip(piece.ids, islice(texts, len(piece.ids)), strict=True):
-                written.append(f"  ROOT {text}\n" if key == piece.root_id else f"  {text}\n")
+            written.append(piece.before)
+            written.extend(islice(lines, len(piece.ids)))
+            written.append(piece.after)
         return "".join(written)
 
-    def _texts(self, rows: I64) -> Iterator[str]:
-        """Instructions as text, each in one line, without indentation."""
+    def _lines(self, begins: Sequence[str], rows: I64) -> Iterator[str]:
+        """Instructions as text, each in one line."""
         columns, opcodes = self.instructions.columns, self.instructions.opcodes
         operands, called = columns.operands.of(rows), columns.called.of(rows)
         names = [self.names[i] for i in self.instructions.rows_of(operands.values).tolist()]
         called_ids = iter(called.values.tolist())
         at = 0
-        for row, code, shape, metadata, more, rest, n_operands, n_called in zip(
+        for begin, row, code, shape, metadata, more, rest, n_operands, n_called in zip(
+            begins,
             rows.tolist(),
             columns.opcode[rows].tolist(),
             self._bytes(columns.shape, rows),
@@ -149,9 +155,9 @@ class _Text:
                 at += n_operands
             calls = self._calls(opcodes[code], islice(called_ids, n_called)) if n_called else ""
             yield (
-                f"%{self.names[row]} = {self.shapes.get(shape) or self._shape(shape)} "
+                f"{begin}{self.names[row]} = {self.shapes.get(shape) or self._shape(shape)} "
                 f"{self.opcodes[code]}({inside}){common.before_calls}{calls}"
-                f"{common.after_calls}{self._metadata_of(metadata)}{common.backend_config}"
+                f"{common.after_calls}{self._metadata_of(metadata)}{common.backend_config}\n"
             )
 
     def _bytes(self, spans: Spans, rows: I64) -> list[bytes]:
