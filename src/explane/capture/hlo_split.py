@@ -15,8 +15,10 @@ from explane.capture.wire import LENGTH, Span, fields, read_varint
 
 _MODULE: Final = 1
 _COMPUTATIONS: Final = 3
+_NAME: Final = 1
 _INSTRUCTIONS: Final = 2
 _TAG: Final = _INSTRUCTIONS << 3 | LENGTH
+_TAGS: Final = (_TAG, _NAME << 3 | LENGTH)
 _MORE: Final = 0x80
 
 
@@ -114,7 +116,8 @@ def _add(found: Split, span: Span) -> None:
     while n_left:
         if at >= end:
             raise OtherOrder
-        if data[at] != _TAG:
+        tag = data[at]
+        if tag not in _TAGS:
             at = next(fields(data, at, end)).end
             continue
         size = data[at + 1]
@@ -125,10 +128,11 @@ def _add(found: Split, span: Span) -> None:
                 size, at = size - _MORE | high << 7, at + 1
             else:
                 size, at = read_varint(data, at - 1, end)
-        found.starts.append(at)
+        if tag == _TAG:
+            found.starts.append(at)
+            found.ends.append(at + size)
+            n_left -= 1
         at += size
-        found.ends.append(at)
-        n_left -= 1
     found.computations.append(
         Head(
             proto.id,
