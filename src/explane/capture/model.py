@@ -24,6 +24,7 @@ Rows = Bools | npt.NDArray[np.signedinteger[Any]] | slice
 """Some rows of a table: a mask, their numbers or a slice."""
 
 MISSING: Final = -1
+_SLICE_ROWS: Final = 1 << 18
 
 
 class Kind(IntEnum):
@@ -163,6 +164,16 @@ class Launches:
         """Exclusive ends of some calls; `end_ps` makes a column of all."""
         ends: I64 = self.start_ps[rows] + self.duration_ps[rows]
         return ends
+
+
+def latest_end_ps(table: Kernels | HostEvents | Launches) -> int:
+    """End of the last of some events; in slices, since there can be many millions.
+
+    Args:
+        table: At least one event.
+    """
+    slices = (slice(at, at + _SLICE_ROWS) for at in range(0, len(table), _SLICE_ROWS))
+    return max(int(table.ends(rows).max()) for rows in slices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,13 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from explane.capture.model import I64, Bools, HostEvents, Launches, Note, NoteKind
+from explane.capture.model import I64, Bools, HostEvents, Launches, Note, NoteKind, latest_end_ps
 from explane.units import PS_PER_S
 
 _LIMIT_PS: Final = 1 << 61
 _LEAST_GAP_PS: Final = PS_PER_S
 _LEAST_EVENTS: Final = 4
 _GAP_RATIO: Final = 10
-_SLICE_ROWS: Final = 1 << 20
 
 
 class _Timed(Protocol):
@@ -124,16 +123,10 @@ def _condemned(
     launched = launch_start != np.iinfo(np.int64).min
     early = launched & (start < launch_start - _LEAST_GAP_PS)
     first = min(int(t.start_ps.min()) for t in (launches, host_events) if len(t))
-    last = max(_latest_end(t) for t in (launches, host_events) if len(t))
+    last = max(latest_end_ps(t) for t in (launches, host_events) if len(t))
     outside = (start < first - _LEAST_GAP_PS) | (end > last + _LEAST_GAP_PS)
     impossible: Bools = early | (outside & (~launched | isolated))
     return impossible
-
-
-def _latest_end(table: Launches | HostEvents) -> int:
-    """End of the last event; in slices, since there can be many millions."""
-    slices = (slice(at, at + _SLICE_ROWS) for at in range(0, len(table), _SLICE_ROWS))
-    return max(int((table.start_ps[s] + table.duration_ps[s]).max()) for s in slices)
 
 
 def _launch_start(correlation_id: I64, launches: Launches) -> I64:

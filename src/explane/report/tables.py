@@ -22,8 +22,9 @@ import polars as pl
 
 _RUNS_IN_SPREADSHEET: Final = r"^'*[=+\-@\t\r\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
 
-_CSV_ROWS: Final = 20_000
-"""Rows that are formatted at once: kernel names may take a kilobyte each."""
+_CSV_ROWS: Final = 4_000
+"""Rows that are formatted at once: kernel names may take a kilobyte each, and of more than 8 MiB
+every slice gets its memory anew from the system, which takes longer than the formatting."""
 
 COLUMN_KINDS: Final[Mapping[str, pl.DataType | type[pl.DataType]]] = {
     "integer": pl.Int64,

@@ -110,8 +110,10 @@ def labelled_graphs(labels: Labels, schedule: Schedule, rows: I32) -> I32:
     `command_buffer_N` is named after the thunk id of its first member (jaxlib 0.10.2); a call of
     a command buffer (jaxlib 0.6.2) by its name.
     """
-    result = np.full(len(rows), -1, dtype=np.int32)
     graph = labels.kind[rows] == LabelKind.GRAPH
+    if not graph.any():
+        return np.broadcast_to(np.int32(-1), len(rows))
+    result = np.full(len(rows), -1, dtype=np.int32)
     for code in np.unique(labels.name[rows[graph]]).tolist():
         label = labels.names[code]
         for i, (first, _) in enumerate(schedule.graphs):

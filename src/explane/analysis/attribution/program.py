@@ -63,7 +63,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(
         types=types.of_row,
-        family=np.array([t.family for t in types.types], dtype=np.int32)[types.of_row],
+        family=np.array([t.family for t in types.types], dtype=np.uint8)[types.of_row],
         group=groups.group[rows],
         device=pick(table.device, rows),
         stream=pick(table.stream, rows),
@@ -72,7 +72,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
         graph=labelled_graphs(labels, schedule, rows),
         fixed=types.fixed,
     )
-    timing = Timing(table.start_ps[rows], table.duration_ps[rows])
+    timing = Timing(table, rows)
     settled = settle(schedule, scores, kernels, place(schedule, scores, kernels), timing)
     settled = freed(settled, len(rows))
     by_node, moved = agree_on_nodes(kernels, pick(table.graph_id, rows), settled.position)
@@ -100,9 +100,9 @@ def _step_places(settled: Settled, group: Ints, position: Ints) -> Ints:
     overlapping places: so its next launch in a loop comes at the same place.
     """
     framed = np.flatnonzero((settled.frames.of_kernel >= 0) & (position >= 0))
-    step = position.copy()
     if not len(framed):
-        return step
+        return position
+    step = position.copy()
     if settled.frames.dense:
         step[framed] = settled.frames.span[0][framed]
         return step

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -26,19 +27,33 @@ from explane.analysis.attribution.slots import SlotGroup, slot_groups
 from explane.analysis.attribution.swaps import SURE_MARGIN, Assignment, Candidates, assign
 from explane.analysis.attribution.windows import Places, ProgramKernels
 from explane.analysis.distinct import Ints, distinct, order_by
-from explane.capture.model import Bools
+from explane.capture.model import I64, Bools, Kernels
 
 _FIXED_MARGIN: Final = 6.0
 _PASSES: Final = 2
 _SAMPLE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
 class Timing:
-    """When a program's kernels ran; aligned with its kernels."""
+    """When a program's kernels ran; aligned with its kernels, and gathered when it is asked for.
 
-    start_ps: Ints
-    duration_ps: Ints
+    Args:
+        kernels: All kernels.
+        rows: The program's.
+    """
+
+    def __init__(self, kernels: Kernels, rows: Ints):
+        self._kernels, self._rows = kernels, rows
+
+    @cached_property
+    def start_ps(self) -> I64:
+        """Start of each kernel."""
+        return self._kernels.start_ps[self._rows]
+
+    @cached_property
+    def duration_ps(self) -> I64:
+        """Length of each kernel."""
+        return self._kernels.duration_ps[self._rows]
 
 
 @dataclass(frozen=True, slots=True)

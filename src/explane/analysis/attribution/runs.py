@@ -77,7 +77,7 @@ def _steps(position: Ints, launch: Ints, device: Ints, whole: Flags) -> tuple[In
     """Lowest place of each step, its first kernel, and the step of each kernel."""
     new = np.ones(len(position), dtype=np.bool_)
     new[1:] = (launch[1:] != launch[:-1]) | (device[1:] != device[:-1]) | ~whole[1:]
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(new).astype(np.int32)
     of_row = np.cumsum(new, dtype=np.int32)
     of_row -= 1
     return np.minimum.reduceat(position, first), first, of_row

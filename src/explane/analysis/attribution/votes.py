@@ -34,9 +34,10 @@ def agree_on_labels(label: Ints, position: Ints) -> Ints:
         position: Place of each kernel, or -1.
     """
     rows = np.flatnonzero(label >= 0)
+    if not len(rows):
+        return position
     result = position.copy()
-    if len(rows):
-        result[rows] = _majority(label[rows], position[rows])
+    result[rows] = _majority(label[rows], position[rows])
     return result
 
 

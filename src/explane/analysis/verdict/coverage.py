@@ -19,7 +19,7 @@ from explane.analysis.steps.launches import LaunchJoin
 from explane.analysis.steps.steps import Steps
 from explane.analysis.verdict.latency import median_t_l_ps
 from explane.capture.host_names import DISPATCH, EXECUTE
-from explane.capture.model import I32, Bools, Capture, NoteKind
+from explane.capture.model import I32, Bools, Capture, NoteKind, latest_end_ps
 from explane.units import PS_PER_MS, format_count, format_ps, format_ratio
 
 #: Share of launches, executions or dispatches without GPU work that makes a capture incomplete.
@@ -60,7 +60,7 @@ def host_window(capture: Capture) -> tuple[int, int] | None:
     tables = [t for t in (capture.host_events, capture.launches) if len(t)]
     if not tables:
         return None
-    return min(int(t.start_ps.min()) for t in tables), max(int(t.end_ps.max()) for t in tables)
+    return min(int(t.start_ps.min()) for t in tables), max(map(latest_end_ps, tables))
 
 
 def device_window(capture: Capture) -> tuple[int, int] | None:
