@@ -63,7 +63,7 @@ def solve_program(facts: Facts, schedule: Schedule, rows: Ints) -> ProgramAnswer
     labelled = labels.kind[rows] == LabelKind.INSTRUCTION
     kernels = ProgramKernels(
         types=types.of_row,
-        family=np.array([t.family for t in types.types], dtype=np.uint8)[types.of_row],
+        family=np.array([t.family for t in types.types], dtype=np.int8)[types.of_row],
         group=groups.group[rows],
         device=pick(table.device, rows),
         stream=pick(table.stream, rows),

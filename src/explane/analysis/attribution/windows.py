@@ -19,7 +19,7 @@ from explane.analysis.attribution.consensus import Signature, agree_on_order
 from explane.analysis.attribution.schedule import Schedule
 from explane.analysis.attribution.scores import FITTING, STRONG, skip_costs
 from explane.analysis.distinct import Ints
-from explane.capture.model import I32, I64, U8, Bools
+from explane.capture.model import I32, I64, Bools
 
 _INSIDE_LOOP: Final = 24
 _INSIDE_WRAP: Final = 8
@@ -44,7 +44,7 @@ class ProgramKernels:
     """
 
     types: I32
-    family: U8
+    family: Ints
     group: I32
     device: I32
     stream: I64
