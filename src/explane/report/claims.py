@@ -108,7 +108,7 @@ class ClaimBook:
         self.claims: list[Claim] = []
         self.grids: list[Grid] = []
         plain = {stem: _plain(frame) for stem, frame in self.tables.items()}
-        self._context = pl.SQLContext(frames=plain, eager=True)
+        self._context = pl.SQLContext(frames=plain)
         self._by_query: dict[tuple[str, str, Label], Claim] = {}
 
     def has_rows(self, *names: str) -> bool:
@@ -121,7 +121,8 @@ class ClaimBook:
 
     def query(self, sql: str) -> pl.DataFrame:
         """The rows of a query on the tables."""
-        return self._context.execute(sql)
+        # Hundreds of queries on small tables: what divides large ones would take longest.
+        return self._context.execute(sql).collect(engine="in-memory")
 
     def claim(self, sql: str, unit: str, label: Label = Label.MEASURED) -> Claim:
         """A claim from a query of one row; the same query gives the same claim.

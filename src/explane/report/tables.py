@@ -51,28 +51,28 @@ def all_written(
     return {stem: known[stem] if stem in known else written(frames[stem]) for stem in frames}
 
 
-def _written_column(column: pl.Series) -> pl.Series:
-    dtype = column.dtype
-    if dtype == pl.Boolean:
-        return column.cast(pl.Int64)
-    if dtype.is_integer():
-        return column.cast(pl.Int64)
+def _written_column(column: pl.Series) -> pl.Expr | pl.Series:
+    """A column's written form, as an expression: all columns of a table are worked out at once."""
+    dtype, values = column.dtype, pl.col(column.name)
+    if dtype == pl.Boolean or dtype.is_integer():
+        return values.cast(pl.Int64)
     if dtype.is_float():
-        wide = column.cast(pl.Float64)
-        return wide.set(~wide.is_finite(), None)
+        wide = values.cast(pl.Float64)
+        return pl.when(wide.is_finite()).then(wide)
     if isinstance(dtype, pl.List):
-        column = column.list.eval(pl.element().cast(pl.String)).list.join("; ")
-    if dtype == pl.Categorical:
-        distinct = column.unique().cast(pl.String)
-        as_it_is = _written_text(distinct).equals(distinct, null_equal=True)
-        return column if as_it_is else _written_text(column.cast(pl.String)).cast(pl.Categorical)
-    return _written_text(column.cast(pl.String))
+        return _written_text(values.list.eval(pl.element().cast(pl.String)).list.join("; "))
+    if dtype != pl.Categorical:
+        return _written_text(values.cast(pl.String))
+    distinct = column.unique().cast(pl.String)
+    cleaned = distinct.to_frame().select(_written_text(values)).to_series()
+    if cleaned.equals(distinct, null_equal=True):
+        return column
+    return _written_text(values.cast(pl.String)).cast(pl.Categorical)
 
 
-def _written_text(text: pl.Series) -> pl.Series:
-    if text.str.contains("\0", literal=True).any():
-        text = text.str.replace_all("\0", "\ufffd", literal=True)
-    return text.set(text.str.len_bytes() == 0, None)
+def _written_text(text: pl.Expr) -> pl.Expr:
+    clean = text.str.replace_all("\0", "\ufffd", literal=True)
+    return pl.when(clean.str.len_bytes() > 0).then(clean)
 
 
 def column_kinds(frame: pl.DataFrame) -> dict[str, str]:
@@ -83,20 +83,24 @@ def column_kinds(frame: pl.DataFrame) -> dict[str, str]:
 
 def neutralised(frame: pl.DataFrame) -> pl.DataFrame:
     """A written table whose texts no spreadsheet runs as a formula (see the module)."""
+    texts = [name for name, dtype in frame.schema.items() if dtype in (pl.String, pl.Categorical)]
+    if not texts:
+        return frame
+    # A categorical column has each text many times: only the distinct ones are looked at.
+    distinct = [
+        pl.col(name).unique().cast(pl.String) if dtype == pl.Categorical else pl.col(name)
+        for name, dtype in frame.select(texts).schema.items()
+    ]
+    runs = frame.select(text.str.contains(_RUNS_IN_SPREADSHEET).any() for text in distinct).row(0)
     changed = [
         pl.when(pl.col(name).cast(pl.String).str.contains(_RUNS_IN_SPREADSHEET))
         .then(pl.lit("'") + pl.col(name).cast(pl.String))
         .otherwise(pl.col(name).cast(pl.String))
         .alias(name)
-        for name, dtype in frame.schema.items()
-        if dtype in (pl.String, pl.Categorical) and _runs_in_spreadsheet(frame[name])
+        for name, found in zip(texts, runs, strict=True)
+        if found
     ]
     return frame.with_columns(changed) if changed else frame
-
-
-def _runs_in_spreadsheet(column: pl.Series) -> bool:
-    texts = column.unique().cast(pl.String) if column.dtype == pl.Categorical else column
-    return bool(texts.str.contains(_RUNS_IN_SPREADSHEET).any())
 
 
 def write_csv(frame: pl.DataFrame, path: Path) -> None:
