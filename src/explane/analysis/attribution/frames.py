@@ -24,6 +24,8 @@ from explane.analysis.distinct import Ints, distinct
 _MIN_INSIDE: Final = 0.8
 _DENSE: Final = 0.98
 _REACH: Final = 6
+_BLOCK: Final = 1 << 16
+"""Kernel types of launches that are worked on at once: each is set against every graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,8 @@ def _fits(
         (launches, graphs) flags, and how many kernels of each launch were placed in each graph.
     """
     n_groups, n_graphs = int(local.max()) + 1, len(schedule.graphs)
-    room = np.zeros((len(scores.leave_cost), n_graphs), dtype=np.int64)
-    inside = np.zeros((n_groups, n_graphs), dtype=np.int64)
+    room = np.zeros((len(scores.leave_cost), n_graphs), dtype=np.int32)
+    inside = np.zeros((n_groups, n_graphs), dtype=np.int32)
     for i, (first, end) in enumerate(schedule.graphs):
         room[:, i] = (scores.first[:, first:end] >= STRONG).sum(axis=1)
         here = (position >= first) & (position < end)
@@ -222,8 +224,11 @@ def _fits(
     named = (scores.first.max(axis=1) >= STRONG)[types]
     pairs = distinct(local[named], types[named])
     group, kind = pairs.columns
-    fitting = np.zeros((n_groups, n_graphs), dtype=np.int64)
-    np.add.at(fitting, group, np.minimum(pairs.counts[:, None], room[kind]))
+    fitting = np.zeros((n_groups, n_graphs), dtype=np.int32)
+    counts = pairs.counts.astype(np.int32)
+    for first in range(0, len(pairs), _BLOCK):
+        some = slice(first, first + _BLOCK)
+        np.add.at(fitting, group[some], np.minimum(counts[some, None], room[kind[some]]))
     total = np.bincount(local[named], minlength=n_groups)
     enough = np.maximum(_MIN_INSIDE * total, 1)[:, None]
     best = fitting.max(axis=1, initial=0)[:, None]
