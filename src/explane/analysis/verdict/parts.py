@@ -150,19 +150,20 @@ class _Maker:
             "gap": (cause != HOST_LATE) & (cause != CALL_LONG) & ~nameless,
         }
         by_host = self.causes["host_late"] | self.causes["launch_call_long"]
-        self.host_idle = {d: self.idle_in(d, by_host) for d in activity.devices.tolist()}
+        self.host_idle = {
+            d: self.idle_in(d, activity.busy(d), by_host) for d in activity.devices.tolist()
+        }
 
-    def idle_in(self, device: int, wanted: Bools) -> Intervals:
-        """Time of the wanted gaps in which nothing runs on the device."""
+    def idle_in(self, device: int, busy: Intervals, wanted: Bools) -> Intervals:
+        """Time of the wanted gaps in which nothing runs on the device, of which `busy` tells."""
         rows, gaps = (self.gap_device == device) & wanted, self.idle.gaps
         gap = intervals(gaps.start_ps[rows], gaps.end_ps[rows])
-        return subtract(gap, self.activity.busy(device))
+        return subtract(gap, busy)
 
-    def windows(self, device: int) -> Intervals:
+    def windows(self, device: int, busy: Intervals) -> Intervals:
         """The complete steps of a device, or its span."""
         if not self.steps.withheld:
             return self.steps.windows(device)
-        busy = self.activity.busy(device)
         return intervals(busy.start_ps[:1], busy.end_ps[-1:])
 
     def waiting(self, device: int, windows: Intervals) -> tuple[I64, I64]:
@@ -192,14 +193,15 @@ class _Maker:
 
     def of_device(self, device: int) -> StepParts:
         """Parts of the windows of one device."""
-        windows = self.windows(device)
+        busy = self.activity.busy(device)
+        windows = self.windows(device, busy)
         start, end = windows.start_ps, windows.end_ps
         compute, collective, memcpy, memset, idle_ps = self.activity.in_windows(
             device, start, end
         ).T
         waits, by_host = self.waiting(device, windows)
         causes = [
-            covered_in_windows(self.idle_in(device, rows), start, end)
+            covered_in_windows(self.idle_in(device, busy, rows), start, end)
             for rows in self.causes.values()
         ]
         peers = (collective - waits, waits - by_host, by_host)
@@ -208,6 +210,8 @@ class _Maker:
             device=np.full(len(windows), device, dtype=np.int32),
             duration_ps=windows.duration_ps,
             time_ps=np.stack((compute, *peers, memcpy + memset, *causes, rest), axis=1),
-            graph_idle_ps=covered_in_windows(self.idle_in(device, self.idle.in_graph), start, end),
+            graph_idle_ps=covered_in_windows(
+                self.idle_in(device, busy, self.idle.in_graph), start, end
+            ),
             of_steps=True,
         )
