@@ -31,7 +31,7 @@ from explane.report.sections.comparison import (
 )
 from explane.report.sections.context import Context
 from explane.report.table_files import TableWriter
-from explane.report.tables import written
+from explane.report.tables import all_written
 from explane.report.write import write_texts
 
 
@@ -78,7 +78,7 @@ def write_comparison(
     Raises:
         OSError: When a file can't be written.
     """
-    tables = {stem: written(frame) for stem, frame in sorted(comparison.tables.items())}
+    tables = all_written(dict(sorted(comparison.tables.items())))
     record, book = Written(), ClaimBook(tables)
     places = {stem: f"tables/{stem}" for stem in tables}
     with TableWriter(folder, progress=progress) as writer:

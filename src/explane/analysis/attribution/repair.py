@@ -78,13 +78,12 @@ def settle(
 ) -> Settled:
     """Places graph kernels within the frames of their launches."""
     frames = find_frames(schedule, scores, kernels, places)
+    nobody = np.zeros(len(kernels), dtype=np.bool_)
     if not frames.ranges:
-        nobody = np.zeros(len(kernels), dtype=np.bool_)
         return Settled(places.position, nobody, nobody, frames)
     n_streams = _streams_of_groups(kernels.group, kernels.stream)
     if frames.dense and (n_streams[frames.of_kernel >= 0] == 1).all():
         # Nothing ran side by side and nothing is missing: order says it all.
-        nobody = np.zeros(len(kernels), dtype=np.bool_)
         named = _only_candidates(scores, kernels, places, frames)
         return Settled(places.position, named, nobody, frames)
     repair = _Repair(schedule, kernels, places, timing, frames)
